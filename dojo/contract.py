@@ -1,0 +1,431 @@
+"""The house rules as checks. A grader subclasses `Contract` or `ModuleContract` and fills in what is its kata's own.
+
+Each test's name is a sentence of the contract; its tier is its mark. What a subclass states:
+
+- `name`, the callable; `cases`, small ones first; `more_shapes`, further shapes that house rule 1 asks for;
+- `oracle(init, params, **inputs)`, dumber than the solution or someone else's, differentiable in float64;
+- `variants`, at least three accepted evaluations of the same map, the least accurate accepted one among them;
+- `axes`, the names of the axes of each input and of the `result`;
+- `ban`, `growth`, `linear_in`, `timed` and `time_limit`, for what it may use and cost.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+
+from dojo import rule
+from dojo.expect import NOTHING_BANNED, Ban, Call, Draw, Wrong, build, fail, match, parameters_are
+from dojo.judge.faults import Fault, Raised
+from dojo.judge.proxy import Attempt, Callable_, Module
+from dojo.judge.race import Race, race
+from dojo.verdict import Label, Outcome, Section
+
+core, robust, fast = pytest.mark.core, pytest.mark.robust, pytest.mark.fast
+half_precisions = pytest.mark.parametrize("dtype", rule.HALF, ids=lambda d: str(d).removeprefix("torch."))
+
+Maker = Callable[[Draw], Call]
+WARM_UPS = 2
+
+
+class Contract:
+    """What the house rules ask of a function of tensors."""
+
+    name: ClassVar[str]
+    cases: ClassVar[dict[str, Maker]]
+    more_shapes: ClassVar[dict[str, Maker]] = {}
+    variants: ClassVar[list[rule.Formula]]
+    axes: ClassVar[dict[str, str]]
+    positional: ClassVar[int] = 1  # how many inputs the contract's signature takes by position
+    ban: ClassVar[Ban] = NOTHING_BANNED
+    rounded_once: ClassVar[bool] = False  # half precision is held to float32 arithmetic and one rounding
+    near_300: ClassVar[Maker | None] = None
+    growth: ClassVar[dict[str, Callable[[Draw, int], Call]]]
+    growth_sizes: ClassVar[tuple[int, int]] = (2, 14)
+    linear_in: ClassVar[Callable[[Draw, int], Call] | None] = None
+    timed: ClassVar[Maker]
+    time_limit: ClassVar[float]
+
+    oracle: ClassVar[rule.Formula]
+
+    @core
+    def test_values_match_the_definition(self, attempt: Attempt, draw: Draw) -> None:
+        for case, make in self.cases.items():
+            self.verify(attempt, draw, case, make(draw))
+
+    @core
+    def test_gradients_match_the_definition(self, attempt: Attempt, draw: Draw) -> None:
+        for case, make in self.cases.items():
+            self.verify(attempt, draw, case, make(draw), gradients=True)
+
+    @core
+    def test_uses_only_what_is_allowed(self, attempt: Attempt, draw: Draw) -> None:
+        for make in self.cases.values():
+            for reading in self.readings(attempt, make(draw)):
+                self.ban.judge(reading, attempt.source)
+
+    @robust
+    def test_any_leading_dimensions_and_length_one(self, attempt: Attempt, draw: Draw) -> None:
+        for case, make in self.more_shapes.items():
+            self.verify(attempt, draw, case, make(draw), gradients=True)
+
+    @robust
+    def test_float64_is_at_least_as_accurate_as_float32(self, attempt: Attempt, draw: Draw) -> None:
+        for case, make in self.cases.items():
+            self.verify(attempt, draw, case, make(draw), torch.float64, gradients=True)
+
+    @robust
+    @half_precisions
+    def test_half_precision_is_computed_in_float32(self, attempt: Attempt, draw: Draw, dtype: torch.dtype) -> None:
+        for case, make in self.cases.items():
+            self.verify(attempt, draw, case, make(draw), dtype)
+            self.verify(attempt, draw, case, make(draw), dtype, gradients=True)
+
+    @robust
+    def test_float16_values_near_300_do_not_overflow(self, attempt: Attempt, draw: Draw) -> None:
+        if self.near_300 is not None:
+            self.verify(attempt, draw, "near_300", type(self).near_300(draw), torch.float16)
+
+    @robust
+    def test_inputs_and_global_state_are_left_as_they_were(self, attempt: Attempt, draw: Draw) -> None:
+        for case, make in self.cases.items():
+            call = self.on_device(attempt, make(draw))
+            args, kwargs = self.arguments(call)
+            reply = self.ready(attempt, call).request(args, kwargs, watch=True)
+            sent = [(k, v) for k, v in call.inputs.items() if isinstance(v, Tensor)]
+            for (name, value), after in zip(sent, reply["inputs"], strict=True):
+                if not torch.equal(torch.nan_to_num(value), torch.nan_to_num(after)):
+                    fail("inputs are not modified", f"{name} was changed in the case `{case}`")
+            if reply["changed"]:
+                fail("a call leaves global state alone", f"changed: {', '.join(reply['changed'])}")
+
+    @robust
+    def test_any_memory_layout_gives_the_same(self, attempt: Attempt, draw: Draw) -> None:
+        for case, make in self.cases.items():
+            call = make(draw)
+            for kind, relay in LAYOUTS.items():
+                inputs = {k: relay(v) if isinstance(v, Tensor) else v for k, v in call.inputs.items()}
+                self.verify(attempt, draw, f"{case}, {kind}", call.with_inputs(**inputs))
+
+    @robust
+    def test_each_call_stands_alone(self, attempt: Attempt, draw: Draw) -> None:
+        make = next(iter(self.cases.values()))
+        first = make(draw)
+        second = first.with_inputs(
+            **{k: v.flip(0) * -0.5 if _floating(v) else v for k, v in first.inputs.items()},
+        )
+        callee = self.ready(attempt, self.on_device(attempt, first))
+        args, kwargs = self.arguments(self.on_device(attempt, first))
+        prepared = callee.prepare(*args, **kwargs)
+        results = [prepared.go()]
+        args, kwargs = self.arguments(self.on_device(attempt, second))
+        prepared.refill(*args, **kwargs)
+        results.append(prepared.go())
+        for which, call, kept in zip(("first", "second"), (first, second), results, strict=True):
+            got = {"result": prepared.fetch(kept)}
+            told = f"{which} of two calls with the same tensors, refilled in between"
+            self.compare(attempt, draw, told, call, got, torch.float32, None)
+
+    @fast
+    def test_operation_count_does_not_grow(self, attempt: Attempt, draw: Draw) -> None:
+        small, large = self.growth_sizes
+        for axis, make in self.growth.items():
+            counts = []
+            for size in (small, large):
+                reading = self.readings(attempt, make(draw, size))[-1]
+                counts.append(sum(reading["operations"].values()))
+            # A few operations more or less are a matter of shapes; one more for each further element is a loop.
+            if counts[1] - counts[0] >= large - small:
+                sentence = f"the number of tensor operations does not grow with {axis}"
+                seen = f"{counts[0]} operations with {axis} {small}, {counts[1]} with {axis} {large}"
+                raise Fault(Outcome.SLOW, Section(Label.CONTRACT, sentence), Section(Label.FACTS, seen))
+
+    @fast
+    def test_memory_grows_no_faster_than_the_input(self, attempt: Attempt, draw: Draw) -> None:
+        if self.linear_in is None:
+            return
+        small, factor = 64, 8
+        largest = []
+        for size in (small, factor * small):
+            reading = self.readings(attempt, type(self).linear_in(draw, size))[-1]
+            largest.append(max(reading["largest"].items(), key=lambda item: item[1]))
+        (_, before), (name, after) = largest
+        if after > 2 * factor * before:
+            sentence = "no tensor grows faster than the input: nothing the size of seq × seq is needed"
+            seen = f"{name} made {before} bytes at seq {small} and {after} bytes at seq {factor * small}"
+            raise Fault(Outcome.SLOW, Section(Label.CONTRACT, sentence), Section(Label.FACTS, seen))
+
+    @fast
+    def test_time_stays_near_the_reference(self, attempt: Attempt, reference: Attempt, draw: Draw) -> None:
+        result = self.race(attempt, reference, draw)
+        told = f"{result.ratio:.1f} × the reference's time (median of {result.pairs} pairs), limit {self.time_limit} ×"
+        if result.slower is None:
+            raise Fault(Outcome.UNDECIDED, Section(Label.CONTRACT, f"too close to call: {told}"))
+        if result.slower:
+            sentence = f"takes at most {self.time_limit} × the time of the reference"
+            raise Fault(Outcome.SLOW, Section(Label.CONTRACT, sentence), Section(Label.FACTS, told))
+
+    def race(self, attempt: Attempt, reference: Attempt, draw: Draw) -> Race:
+        """Time the attempt against the reference on fresh inputs, outputs spot-checked."""
+        call = type(self).timed(draw)
+        runners = [self.runner(each, call, draw) for each in (attempt, reference)]
+        for run in runners:
+            for _ in range(WARM_UPS):
+                run()
+        return race(*runners, self.time_limit, random.Random(draw.seed))
+
+    def runner(self, attempt: Attempt, call: Call, draw: Draw) -> Callable[[], tuple[float, float]]:
+        """A function that times one call on new content, and now and then looks at the answer."""
+        call = self.on_device(attempt, call)
+        callee = self.ready(attempt, call)
+        args, kwargs = self.arguments(call)
+        prepared = callee.prepare(*args, **kwargs)
+        runs = 0
+
+        def run() -> tuple[float, float]:
+            nonlocal runs
+            runs += 1
+            fresh = call.with_inputs(**{k: _shaken(v, draw) for k, v in call.inputs.items()})
+            args, kwargs = self.arguments(fresh)
+            prepared.refill(*args, **kwargs)
+            cpu, wall, kept = prepared.timed()
+            if runs == WARM_UPS + 1:
+                self.spot_check(draw, fresh, prepared.fetch(kept))
+            else:
+                attempt.ask(do="drop", kept=[kept.number])
+            return (wall, wall) if attempt.device == "cuda" else (cpu, wall)
+
+        return run
+
+    def spot_check(self, draw: Draw, call: Call, got: Any) -> None:
+        """A timed answer is a real one: within one part in a hundred of the oracle, row by row."""
+        expected = rule.evaluate(type(self).oracle, call.init, call.params, call.cast(torch.float64).inputs, None)
+        expected = expected["result"]
+        scale = expected.abs().amax(-1, keepdim=True).clamp_min(1e-6)
+        sentence = "the answer of a timed call is right"
+        match(got, expected, 0.01 * scale.expand(expected.shape), sentence, self.axes["result"])
+
+    def ready(self, attempt: Attempt, call: Call, dtype: torch.dtype = torch.float32) -> Callable_:
+        """The callable with its parameters loaded, in this dtype, on the device of the grading."""
+        callee = build(attempt, self.name, call)
+        if isinstance(callee, Module):
+            if dtype is not torch.float32 or attempt.device != "cpu":
+                callee.to(device=attempt.device, dtype=dtype)
+            if call.params:
+                parameters_are(callee, {k: tuple(v.shape) for k, v in call.params.items()})
+                callee.load_state_dict({k: v.to(attempt.device) for k, v in call.params.items()})
+        return callee
+
+    def arguments(self, call: Call) -> tuple[tuple, dict[str, Any]]:
+        """Inputs as the contract's signature takes them: required ones by position, the others by keyword."""
+        items = list(call.inputs.items())
+        return tuple(v for _, v in items[: self.positional]), dict(items[self.positional :])
+
+    def on_device(self, attempt: Attempt, call: Call) -> Call:
+        """The call with its tensors on the device of the grading."""
+        moved = {k: v.to(attempt.device) if isinstance(v, Tensor) else v for k, v in call.inputs.items()}
+        return call.with_inputs(**moved)
+
+    def readings(self, attempt: Attempt, call: Call) -> list[dict]:
+        """Meter readings of the construction, if there is one, and of the call."""
+        call = self.on_device(attempt, call)
+        readings = []
+        if call.init or call.params:
+            readings.append(getattr(attempt, self.name).observe(watched=list(self.ban.functions), **call.init))
+        args, kwargs = self.arguments(call)
+        readings.append(self.ready(attempt, call).observe(*args, watched=list(self.ban.functions), **kwargs))
+        return readings
+
+    def verify(
+        self,
+        attempt: Attempt,
+        draw: Draw,
+        case: str,
+        call: Call,
+        dtype: torch.dtype = torch.float32,
+        gradients: bool = False,
+    ) -> None:
+        """Run one call in this dtype and hold its result, or its gradients, against the oracle."""
+        call = call.cast(dtype)
+        callee = self.ready(attempt, call, dtype)
+        here = self.on_device(attempt, call)
+        leaves = {k: _leaf(v, gradients) for k, v in here.inputs.items()}
+        args, kwargs = self.arguments(here.with_inputs(**leaves))
+        with torch.set_grad_enabled(gradients), self.told(attempt, case, call):
+            result = callee(*args, **kwargs)
+            got = {"result": result}
+        cotangent = None
+        if gradients:
+            if not isinstance(result, Tensor):
+                fail("the result is a tensor", f"got a {type(result).__name__}")
+            cotangent = draw.normal(*result.shape).to(result.dtype)
+            sources = {k: v for k, v in (leaves | callee.parameters()).items() if _floating(v)}
+            with self.told(attempt, case, call):
+                grads = rule.pull_back(result, cotangent, list(sources.values()))
+            got |= {f"gradient of {k}": g for k, g in zip(sources, grads, strict=True)}
+        self.compare(attempt, draw, case, call, got, dtype, cotangent)
+
+    def compare(
+        self,
+        attempt: Attempt,
+        draw: Draw,
+        case: str,
+        call: Call,
+        got: dict[str, Any],
+        dtype: torch.dtype,
+        cotangent: Tensor | None,
+    ) -> None:
+        """Hold results and gradients against the oracle under the error rule."""
+        context = self.setting(attempt, case, call)
+        result = got["result"]
+        if isinstance(result, Tensor) and result.dtype is not dtype:
+            seen = Section(Label.FACTS, f"got {_bare(result.dtype)} for {_bare(dtype)}")
+            raise Wrong("the result has the dtype of the input", seen, context, where=case)
+        if isinstance(result, Tensor) and result.device.type != torch.device(attempt.device).type:
+            seen = Section(Label.FACTS, f"got it on {result.device}, expected it on {attempt.device}")
+            raise Wrong("the result is on the device of the input", seen, context, where=case)
+        if cotangent is not None and tuple(cotangent.shape) != tuple(self.oracle_shape(call)):
+            cotangent = None  # the shape is wrong: the comparison of the result will say so
+        allowances = rule.budget(
+            type(self).oracle,
+            self.variants,
+            call.init,
+            call.params,
+            call.inputs,
+            cotangent,
+            dtype,
+            draw.generator,
+            # Autograd may round the parts of a gradient before it adds them up, so only results are held to one rounding.
+            rounded_once=self.rounded_once and cotangent is None,
+        )
+        for name, (expected, allowed) in allowances.items():
+            value = got[name]
+            if value is None:
+                raise Wrong(f"the result is differentiable: no {name} comes back", context, where=f"{case}: {name}")
+            sentence = f"{name} matches the definition" if name == "result" else f"{name} is right"
+            axes = self.axes.get(name.removeprefix("gradient of "), "out in")
+            try:
+                used = match(value.cpu() if isinstance(value, Tensor) else value, expected, allowed, sentence, axes, context)
+            except Wrong as wrong:
+                wrong.where = f"{case}: {name}"
+                raise
+            attempt.used[name, dtype] = max(used, attempt.used.get((name, dtype), 0.0))
+
+    def oracle_shape(self, call: Call) -> torch.Size:
+        """The shape that the result must have."""
+        exact = call.cast(torch.float64)
+        return rule.evaluate(type(self).oracle, call.init, exact.params, exact.inputs, None)["result"].shape
+
+    def setting(self, attempt: Attempt, case: str, call: Call) -> Section:
+        """The failing case in words."""
+        return Section(Label.INPUT, f"case `{case}`: {call.describe(self.axes, attempt.device)}")
+
+    def told(self, attempt: Attempt, case: str, call: Call) -> _Told:
+        """A context in which any fault also tells the case."""
+        return _Told(self.setting(attempt, case, call))
+
+
+class ModuleContract(Contract):
+    """What the house rules ask of a module, besides what they ask of any function."""
+
+    @core
+    def test_holds_exactly_the_parameters_of_the_contract(self, attempt: Attempt, draw: Draw) -> None:
+        for make in self.cases.values():
+            call = make(draw)
+            parameters_are(build(attempt, self.name, call), {k: tuple(v.shape) for k, v in call.params.items()})
+
+    @robust
+    def test_state_dict_holds_the_parameters_alone(self, attempt: Attempt, draw: Draw) -> None:
+        call = next(iter(self.cases.values()))(draw)
+        keys = set(build(attempt, self.name, call).describe()["state"])
+        extra, missing = sorted(keys - set(call.params)), sorted(set(call.params) - keys)
+        if extra or missing:
+            fail("state_dict() holds the parameters and nothing else", f"extra: {extra}, missing: {missing}")
+
+    @robust
+    def test_takes_device_and_dtype(self, attempt: Attempt, draw: Draw) -> None:
+        call = next(iter(self.cases.values()))(draw)
+        for dtype in (torch.float64, torch.bfloat16):
+            module = build(attempt, self.name, call, device=torch.device(attempt.device), dtype=dtype)
+            for name, parameter in module.describe()["parameters"].items():
+                if parameter.dtype is not dtype:
+                    seen = f"{name} is {_bare(parameter.dtype)} with dtype={_bare(dtype)}"
+                    fail("parameters have the dtype that the constructor is given", seen)
+            module.load_state_dict({k: v.to(dtype) for k, v in call.params.items()} if attempt.device == "cpu" else {})
+            here = self.on_device(attempt, call.cast(dtype))
+            args, kwargs = self.arguments(here)
+            with torch.no_grad(), self.told(attempt, f"built with dtype={_bare(dtype)}", here):
+                got = {"result": module(*args, **kwargs)}
+            if attempt.device == "cpu":
+                told = f"built with dtype={_bare(dtype)}"
+                self.compare(attempt, draw, told, call.cast(dtype), got, dtype, None)
+        try:
+            parameters = build(attempt, self.name, call, device=torch.device("meta")).describe()["parameters"]
+        except Raised as raised:
+            if raised.kind == "TypeError":
+                raise
+            return  # what cannot be computed on a device without memory is no fault of the module
+        for name, parameter in parameters.items():
+            if not parameter.is_meta:
+                fail("parameters live on the device that the constructor is given", f"{name} is on {parameter.device}")
+
+    @robust
+    def test_serves_inputs_on_the_device_it_was_moved_to(self, attempt: Attempt, draw: Draw) -> None:
+        call = next(iter(self.cases.values()))(draw)
+        args, kwargs = self.arguments(call)
+        mixed = self.ready(attempt, call).mixed_devices(*args, **kwargs)
+        if mixed:
+            fail("tables follow the module, or the input, to another device", f"{mixed}, after module.to(device)")
+
+
+class _Told:
+    """Adds the failing case to any fault that passes through."""
+
+    def __init__(self, setting: Section) -> None:
+        self.setting = setting
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, Fault):
+            error.sections.append(self.setting)
+
+
+def _transposed(t: Tensor) -> Tensor:
+    """The same values with the last axis no longer the dense one."""
+    if t.dim() < 2:
+        return torch.stack([t, t], -1)[..., 0]
+    return t.transpose(-1, -2).contiguous().transpose(-1, -2)
+
+
+def _expanded(t: Tensor) -> Tensor:
+    """The first entry of the first axis, repeated without memory."""
+    return t[:1].expand(t.shape) if t.dim() > 1 else t
+
+
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {"transposed in memory": _transposed, "expanded": _expanded}
+
+
+def _floating(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+def _leaf(value: Any, grad: bool) -> Any:
+    return value.detach().clone().requires_grad_() if grad and _floating(value) else value
+
+
+def _shaken(value: Any, draw: Draw) -> Any:
+    """New content of about the same kind: floats change sign and scale at random, the rest stays."""
+    if not _floating(value):
+        return value
+    return value * (0.5 + torch.rand((), generator=draw.generator).to(value.device)) + 0.01
+
+
+def _bare(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,219 @@
+"""The vocabulary that graders are written in: what a call is, what is expected of it, and how a failure reads.
+
+`dojo.contract` builds the house rules out of these words.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+from dojo import rule
+from dojo.explain import explain
+from dojo.judge.faults import Fault, Forbidden, Raised
+from dojo.judge.proxy import Attempt, Callable_, Module
+from dojo.verdict import Label, Outcome, Section
+
+
+class Wrong(Fault):
+    """An answer that is not what the contract asks for. `got` and `allowed` let it be compared with a known bug's."""
+
+    def __init__(
+        self, sentence: str, *sections: Section, got: Any = None, allowed: Tensor | None = None, where: str = ""
+    ) -> None:
+        super().__init__(Outcome.WRONG, Section(Label.CONTRACT, sentence), *sections)
+        self.sentence, self.got, self.allowed, self.where = sentence, got, allowed, where
+
+
+def fail(sentence: str, *facts: str) -> NoReturn:
+    """End the check: the contract's sentence, then what was seen instead."""
+    raise Wrong(sentence, *(Section(Label.FACTS, fact) for fact in facts))
+
+
+class Draw:
+    """Random inputs of one check; the same seed draws the same."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def normal(self, *shape: int, scale: float = 1.0) -> Tensor:
+        """Float32 normal of this standard deviation."""
+        return torch.randn(shape, generator=self.generator) * scale
+
+    def uniform(self, *shape: int, low: float = 0.0, high: float = 1.0) -> Tensor:
+        """Float32 uniform in [low, high)."""
+        return torch.rand(shape, generator=self.generator) * (high - low) + low
+
+    def integers(self, low: int, high: int, *shape: int, dtype: torch.dtype = torch.int64) -> Tensor:
+        """Integers in [low, high)."""
+        return torch.randint(low, high, shape, generator=self.generator, dtype=dtype)
+
+    def positions(self, high: int, *shape: int) -> Tensor:
+        """Distinct, unsorted integers in [0, high) along the last axis."""
+        *leading, seq = shape
+        rows = [torch.randperm(high, generator=self.generator)[:seq] for _ in range(max(1, _product(leading)))]
+        return torch.stack(rows).reshape(shape)
+
+    def mask(self, *shape: int, share: float = 0.6) -> Tensor:
+        """True with this probability; some row of every mask of more than one row attends to nothing."""
+        mask = torch.rand(shape, generator=self.generator) < share
+        mask[..., -1] |= ~mask.any(-1)
+        if mask.dim() > 1 and mask.shape[-2] > 1:
+            mask[..., 1, :] = False
+        return mask
+
+
+@dataclass(frozen=True)
+class Call:
+    """One use of a callable: constructor arguments, parameters by name, and inputs by name in their order."""
+
+    inputs: dict[str, Any]
+    init: dict[str, Any] = field(default_factory=dict)
+    params: dict[str, Tensor] = field(default_factory=dict)
+
+    def cast(self, dtype: torch.dtype) -> Call:
+        """The same call with all floating tensors rounded to `dtype`."""
+        return replace(self, inputs=rule.cast(self.inputs, dtype), params=rule.cast(self.params, dtype))
+
+    def with_inputs(self, **inputs: Any) -> Call:
+        """The same call with some inputs replaced."""
+        return replace(self, inputs=self.inputs | inputs)
+
+    def describe(self, axes: dict[str, str], device: str) -> str:
+        """The input in words: constructor arguments, then each tensor with its axes by name."""
+        parts = [f"{k}={v}" for k, v in self.init.items()]
+        for name, value in self.inputs.items():
+            if isinstance(value, Tensor):
+                value = f"({named_shape(value, axes.get(name, ''))}) {str(value.dtype).removeprefix('torch.')}"
+                parts.append(f"{name} {value}")
+            elif value is not None:
+                parts.append(f"{name}={value}")
+        return ", ".join(parts) + ("" if device == "cpu" else f", on {device}")
+
+
+def axis_names(count: int, names: str) -> tuple[str, ...]:
+    """`count` names for the axes of a tensor: the last ones of `names`, with batch axes before them."""
+    known = tuple(names.split())[-count:] if count else ()
+    return tuple(f"batch axis {i}" for i in range(count - len(known))) + known
+
+
+def named_shape(tensor: Tensor, names: str) -> str:
+    """`batch 2, seq 5, dim 8`."""
+    return ", ".join(f"{n} {s}" for n, s in zip(axis_names(tensor.dim(), names), tensor.shape, strict=True)) or "scalar"
+
+
+def match(got: Any, expected: Tensor, allowed: Tensor | None, sentence: str, axes: str, *context: Section) -> float:
+    """Compare a tensor with the oracle's; returns the largest error in units of the allowed error.
+
+    `allowed=None` asks for equality. The dtype is the caller's to check.
+
+    Raises:
+        Wrong: with facts, elements, pattern and map.
+    """
+    if not isinstance(got, Tensor):
+        raise Wrong(sentence, Section(Label.FACTS, f"got a {type(got).__name__}, expected a tensor"), got=got)
+    exact = allowed is None
+    allowed = torch.zeros(expected.shape, dtype=torch.float64) if exact else allowed
+    if got.shape == expected.shape and got.is_complex() == expected.is_complex():
+        used = rule.usage(got, expected, allowed) if not got.is_complex() else (got != expected).double() * torch.inf
+        worst = float(used.max()) if used.numel() else 0.0
+        if worst <= 1:
+            return worst
+    sections = explain(got, expected, allowed, axis_names(expected.dim(), axes))
+    raise Wrong(sentence, *context, *sections, got=got, allowed=allowed)
+
+
+def refuses(call: Callable[[], Any], *values: Any, sentence: str) -> None:
+    """The call raises a ValueError whose text holds each of `values`."""
+    try:
+        call()
+    except Raised as raised:
+        if "ValueError" not in raised.bases:
+            fail(sentence, f"it raised {raised.kind}: {raised.text}", "expected a ValueError")
+        missing = [v for v in values if not re.search(rf"(?<![\w.]){re.escape(str(v))}(?!\w)", raised.text)]
+        if missing:
+            said = f"the message does not hold {' or '.join(map(str, missing))}: {raised.text!r}"
+            fail(f"{sentence} whose message holds the offending values", said)
+        return
+    fail(sentence, "nothing was raised")
+
+
+def parameters_are(module: Module, expected: dict[str, tuple[int, ...]]) -> None:
+    """The module holds exactly these parameters, by name and shape, all of them trainable."""
+    found = module.describe()
+    got = {name: tuple(p.shape) for name, p in found["parameters"].items()}
+    facts = [f"missing: {n} {s}" for n, s in expected.items() if n not in got]
+    facts += [f"not in the contract: {n} {s}" for n, s in got.items() if n not in expected]
+    facts += [f"{n}: got {got[n]}, expected {s}" for n, s in expected.items() if n in got and got[n] != s]
+    facts += [f"not trainable: {n}" for n in got if n in expected and n not in found["trainable"]]
+    if facts:
+        fail("the module holds exactly the parameters that the contract names", *facts)
+
+
+@dataclass(frozen=True)
+class Ban:
+    """What an attempt may not use: operations by regular expression, Python functions and modules by dotted name."""
+
+    operations: str
+    functions: tuple[str, ...] = ()
+
+    def judge(self, reading: dict, source: str) -> None:
+        """Raise `Forbidden` if a meter reading shows something banned, naming the line where the source shows it."""
+        pattern = re.compile(self.operations) if self.operations else None
+        ran = {*reading["profiled"], *(f"aten::{name}" for name in reading["operations"])}
+        used = sorted(name for name in ran if pattern and pattern.search(name))
+        used = sorted(reading["entered"]) or used
+        if reading["foreign"]:
+            raise Forbidden(f"the computation must stay in PyTorch: it was handed a {reading['foreign'][0]}")
+        if used:
+            name = min(used, key=lambda n: (n.startswith("aten::_"), len(n)))
+            shown = Section(Label.FACTS, f"all that ran of it: {', '.join(used)}")
+            lines = source_lines(source, {n.rpartition(":")[2].rpartition(".")[2].strip("_") for n in used})
+            places = [Section(Label.TRACEBACK, lines)] if lines else []
+            raise Forbidden(f"`{name}` is not allowed: it does the work of this kata", shown, *places)
+
+
+NOTHING_BANNED = Ban("")
+
+
+def source_lines(source: str, names: Iterable[str]) -> str:
+    """The lines of a source that mention one of these names as a name or attribute."""
+    wanted = set(names)
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return ""
+    found = {
+        node.lineno
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Attribute) and node.attr.strip("_") in wanted)
+        or (isinstance(node, ast.Name) and node.id.strip("_") in wanted)
+    }
+    lines = source.splitlines()
+    return "\n".join(f"line {n}: {lines[n - 1].strip()}" for n in sorted(found)[:5])
+
+
+def build(attempt: Attempt, name: str, call: Call, **keywords: Any) -> Callable_:
+    """The callable under test: the function itself, or a module built with the call's constructor arguments."""
+    target = getattr(attempt, name)
+    if not call.init and not call.params:
+        return target
+    with torch.no_grad():
+        module = target(**call.init, **keywords)
+    if not isinstance(module, Module):
+        fail(f"`{name}` is a torch.nn.Module", f"calling it gave a {type(module).__name__}")
+    return module
+
+
+def _product(numbers: Iterable[int]) -> int:
+    total = 1
+    for number in numbers:
+        total *= number
+    return total

@@ -1,0 +1,213 @@
+"""Grades attempts: picks the files, starts the judge, runs the graders under pytest and gathers the verdicts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dojo import build, catalog, store
+from dojo.catalog import Kata, Trouble
+from dojo.judge import nursery
+
+if TYPE_CHECKING:
+    from dojo.verdict import Verdict
+
+GRADER_WATCHDOG = 300  # seconds that pytest-timeout gives one check: the judge's own deadlines come long before
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to grade; the words of the command line."""
+
+    seed: int
+    tier: str | None = None
+    device: str = "cpu"
+    keyword: str = ""
+    stop_at_first: bool = False
+    debug: bool = False
+    diagnose: bool = True
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file to grade as one kata; `label` is how it is called on the screen."""
+
+    kata: Kata
+    source: str
+    label: str
+    repeat: str
+
+
+def main(args: argparse.Namespace) -> int:
+    """Grade what the command line names; returns the exit status: 0 passed, 1 not, 2 nothing graded."""
+    katas = catalog.select(args.names)
+    if args.attempt is not None and (len(katas) != 1 or not args.names):
+        raise Trouble("--attempt grades one file as one kata: name that kata, as in `grade rope --attempt FILE`")
+    hatchery = None if args.pdb else nursery.Zygote()  # before torch, so that both import it side by side
+    try:
+        entries = [_entry(kata, args) for kata in katas]
+        from dojo.screen import Screen
+
+        device, hatchery = _device(args.device, hatchery)
+        seed = secrets.randbelow(2**31) if args.seed is None else args.seed
+        options = Options(seed, args.tier, device, args.expression or "", args.exitfirst, args.pdb)
+        screen = Screen(sys.stdout)
+        with screen.progress(len(entries)) as progress:
+            verdicts = run(entries, options, hatchery, lambda _: progress.advance())
+        for verdict in verdicts:
+            screen.verdict(verdict)
+        screen.summary(verdicts)
+    finally:
+        if hatchery is not None:
+            hatchery.close()
+    if not any(verdict.checks or verdict.message for verdict in verdicts):
+        raise Trouble(f"no check is left after -k {args.expression!r} and --tier {args.tier}")
+    if args.json:
+        store.write_atomic(Path(args.json), json.dumps([v.to_json() for v in verdicts], indent=1) + "\n")
+    _remember(entries, verdicts, args)
+    return 0 if all(verdict.verdict == "passed" for verdict in verdicts) else 1
+
+
+def run(
+    entries: list[Entry],
+    options: Options,
+    hatchery: nursery.Zygote | nursery.FreshStarts | None,
+    finished: Callable[[str], None] = lambda kata: None,
+) -> list[Verdict]:
+    """Grade entries, each of a different kata, in one session; the verdicts come in the order of the entries."""
+    import torch
+
+    from dojo.judge.faults import Fault
+    from dojo.plugin import Judging, Subject
+    from dojo.verdict import Verdict
+
+    torch.set_num_threads(1)
+    begun = time.perf_counter()
+    subjects, verdicts = {}, {}
+    make = _debugged(options) if options.debug else _judged(options, hatchery)
+    for entry in entries:
+        kata, attempt = entry.kata, make(entry.source, entry.label)
+        verdict = Verdict(kata.name, entry.label, "", [], options.device, torch.__version__, 0.0, options.seed)
+        verdicts[kata.name] = verdict
+        if build.is_untouched(kata, entry.source):
+            verdict.verdict, verdict.message = "empty", f"not started: write your answer in {entry.label}, then grade"
+            continue
+        try:
+            attempt.worker()
+        except Fault as fault:
+            attempt.close()
+            verdict.verdict, verdict.message = "broken", "\n".join(s.text for s in fault.sections)
+            continue
+        master = build.read_text(kata.master)
+        reference = make(master, kata.say(kata.master))
+        subjects[kata.name] = Subject(kata.name, attempt, reference, master, make, entry.repeat)
+    if subjects:
+        judging = Judging(subjects, options.seed, options.tier, options.diagnose and not options.debug, finished)
+        _session([entry.kata for entry in entries if entry.kata.name in subjects], options, judging)
+    for name, subject in subjects.items():
+        subject.close()
+        verdict = verdicts[name]
+        verdict.checks = list(subject.checks.values())
+        verdict.seconds = sum(check.seconds for check in verdict.checks)
+        good = verdict.checks and all(check.outcome.harmless for check in verdict.checks)
+        verdict.verdict = "passed" if good else "failed"
+    for verdict in verdicts.values():
+        verdict.seconds = verdict.seconds or time.perf_counter() - begun
+    return list(verdicts.values())
+
+
+def _entry(kata: Kata, args: argparse.Namespace) -> Entry:
+    command = f"nox -s grade -- {kata.name}"
+    if args.solution:
+        return Entry(kata, build.read_text(kata.master), kata.say(kata.master), f"{command} --solution")
+    if args.attempt is None:
+        from dojo import sync
+
+        told = sync.sync(kata)
+        if told:
+            print(told, file=sys.stderr)
+        return Entry(kata, _read(kata.stub), kata.say(kata.stub), command)
+    path = Path(args.attempt)
+    return Entry(kata, _read(path), str(path), f"{command} --attempt {shlex.quote(str(path))}")
+
+
+SOURCE_LIMIT = 4 << 20
+
+
+def _read(path: Path) -> str:
+    """The text of an attempt; a notebook's code cells count as one."""
+    if not path.is_file():
+        near = sorted(p.name for p in path.parent.glob("*.py"))[:8] if path.parent.is_dir() else []
+        raise Trouble(f"there is no file {path}" + (f"; in {path.parent} there are {', '.join(near)}" if near else ""))
+    if path.stat().st_size > SOURCE_LIMIT:
+        raise Trouble(f"{path} has {path.stat().st_size} bytes; an attempt has at most {SOURCE_LIMIT}")
+    try:
+        if path.suffix == ".ipynb":
+            import jupytext
+
+            return jupytext.writes(jupytext.read(path), fmt="py:percent")
+        return build.read_text(path)
+    except OSError as error:
+        raise Trouble(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise Trouble(f"{path} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
+    except Exception as error:
+        raise Trouble(f"{path} cannot be read as a notebook: {error}") from None
+
+
+def _device(word: str, hatchery: nursery.Zygote | None) -> tuple[str, nursery.Zygote | nursery.FreshStarts | None]:
+    """The device to grade on, and where its workers come from: CUDA contexts do not survive a fork."""
+    import torch
+
+    if word == "cpu" or not torch.cuda.is_available():
+        return "cpu" if word == "auto" else word, hatchery
+    if hatchery is not None:
+        hatchery.close()
+        hatchery = nursery.FreshStarts()
+    return "cuda", hatchery
+
+
+def _judged(options: Options, hatchery: nursery.Zygote | nursery.FreshStarts | None) -> Callable:
+    from dojo.judge.host import MEMORY
+    from dojo.judge.proxy import Attempt
+
+    readable = [str(catalog.ROOT / "katas")]
+    memory = MEMORY if options.device == "cpu" else None
+    return lambda source, label: Attempt(hatchery, source, label, readable, memory, options.device)
+
+
+def _debugged(options: Options) -> Callable:
+    from dojo.judge.local import LocalAttempt
+
+    return lambda source, label: LocalAttempt(None, source, label, device=options.device)
+
+
+def _session(katas: list[Kata], options: Options, judging: object) -> None:
+    import pytest
+
+    arguments = [str(kata.grader) for kata in katas]
+    arguments += ["-c", "/dev/null", f"--rootdir={catalog.ROOT}", "--import-mode=importlib", "-p", "no:cacheprovider"]
+    arguments += ["-p", "no:terminal", "-o", "python_files=*.py", "-p", "no:faulthandler", "-p", "no:unraisableexception"]
+    arguments += [] if options.debug else [f"--timeout={GRADER_WATCHDOG}"]
+    arguments += ["-s"] if options.debug else []
+    arguments += ["-k", options.keyword] if options.keyword else []
+    arguments += ["-x"] if options.stop_at_first else []
+    pytest.main(arguments, plugins=[judging])
+
+
+def _remember(entries: list[Entry], verdicts: list[Verdict], args: argparse.Namespace) -> None:
+    """Note full passes of the user's own files, which open `reveal` and show in `list`."""
+    partial = args.solution or args.attempt or args.tier or args.expression or args.pdb
+    for entry, verdict in zip(entries, verdicts, strict=True):
+        if verdict.verdict == "passed" and not partial:
+            from dojo import study
+
+            study.record_pass(entry.kata, entry.source)

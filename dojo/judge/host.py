@@ -1,0 +1,170 @@
+"""The judge's side of a worker: asked, timed from outside, and killed with all that it left behind."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import selectors
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+from dojo.judge import wire
+from dojo.judge.faults import Died, Forbidden, Raised
+from dojo.judge.nursery import FreshStarts, Zygote
+from dojo.verdict import Label, Outcome, Section
+
+MEMORY = 6 << 30  # bytes of address space beyond what an idle worker has
+CPU_LIMIT = 5.0  # seconds of processor time for one request
+WALL_LIMIT = 15.0  # seconds by the clock on the wall, for an attempt that sleeps or a machine that is busy
+LOAD_FACTOR = 4  # importing may pull in more of torch than a call does
+SHOWN_OUTPUT = 8 << 10
+
+
+class Worker:
+    """One process that runs one attempt. Requests either answer or end the worker with a fault that says why."""
+
+    def __init__(self, zygote: Zygote | FreshStarts, filename: str, readable: list[str], memory: int | None = MEMORY) -> None:
+        self.zygote = zygote
+        self.channel, theirs = socket.socketpair()
+        self.output, writing = os.pipe()
+        config = {"filename": filename, "readable": readable, "memory": memory}
+        self.pid = zygote.fork(theirs, writing, config)
+        theirs.close()
+        os.close(writing)
+        self.channel.setblocking(False)
+        os.set_blocking(self.output, False)
+        self.watch = selectors.DefaultSelector()
+        self.watch.register(self.channel, selectors.EVENT_READ)
+        self.watch.register(self.output, selectors.EVENT_READ)
+        self.printed = bytearray()
+        self.unshown = 0
+        self.alive = True
+
+    def cpu_seconds(self) -> float:
+        """Processor time that the worker has used, all threads, read from outside where the system lets us."""
+        if sys.platform != "linux":
+            return time.monotonic()
+        try:
+            return time.clock_gettime((~self.pid) << 3 | 2)
+        except OSError:  # the worker has died: the channel will say so
+            return 0.0
+
+    def ask(self, limit: float = CPU_LIMIT, **request: Any) -> dict:
+        """Send a request and wait for its answer.
+
+        Raises:
+            Raised: the attempt raised.
+            Forbidden: the attempt left PyTorch, or gave back what is no tensor.
+            Died: the worker is gone, or had to be ended.
+        """
+        token = secrets.token_hex(8)
+        started, cpu = time.monotonic(), self.cpu_seconds()
+        wall = limit * WALL_LIMIT / CPU_LIMIT
+        self.channel.setblocking(True)
+        self.channel.settimeout(wall)
+        try:
+            wire.send(self.channel, request | {"token": token})
+        except OSError:
+            self._died()
+        self.channel.setblocking(False)
+        buffer = bytearray()
+        expected: tuple[int, int] | None = None
+        while expected is None or len(buffer) < sum(expected):
+            for key, _ in self.watch.select(timeout=0.1):
+                if key.fileobj is self.channel:
+                    self._read_channel(buffer)
+                else:
+                    self._read_output()
+            if expected is None and len(buffer) >= wire.PREFIX:
+                expected = self._checked(wire.lengths, bytes(buffer[: wire.PREFIX]))
+                del buffer[: wire.PREFIX]
+            if self.cpu_seconds() - cpu > limit:
+                self._overdue(f"no answer after {limit:.0f} s of processor time")
+            if time.monotonic() - started > wall:
+                self._overdue(f"no answer after {wall:.0f} s")
+        header = expected[0]
+        reply = self._checked(wire.load, bytes(buffer[:header]), buffer[header : sum(expected)])
+        if not isinstance(reply, dict) or reply.get("token") != token or len(buffer) > sum(expected):
+            self._junk("it does not answer what was asked")
+        return self._understood(reply)
+
+    def _understood(self, reply: dict) -> dict:
+        if "forbidden" in reply:
+            raised = reply["raised"]
+            lines = [Section(Label.TRACEBACK, raised["lines"])] if raised["lines"] else []
+            raise Forbidden(f"the computation must stay in PyTorch ({reply['forbidden']})", *lines)
+        if "raised" in reply:
+            raise Raised(**{k: reply["raised"][k] for k in ("kind", "text", "bases", "lines")})
+        if "unanswerable" in reply:
+            raise Died(Outcome.WRONG, reply["unanswerable"])
+        return reply
+
+    def _checked(self, read: Any, *parts: Any) -> Any:
+        try:
+            return read(*parts)
+        except wire.WireError as error:
+            self._junk(str(error))
+
+    def _read_channel(self, buffer: bytearray) -> None:
+        try:
+            chunk = self.channel.recv(1 << 20)
+        except BlockingIOError:
+            return
+        except OSError:
+            chunk = b""
+        if not chunk:
+            self._died()
+        buffer += chunk
+
+    def _read_output(self) -> None:
+        try:
+            chunk = os.read(self.output, 1 << 16)
+        except BlockingIOError:
+            return
+        if not chunk and self.output in self.watch.get_map():
+            self.watch.unregister(self.output)
+        room = max(0, SHOWN_OUTPUT - len(self.printed))
+        self.printed += chunk[:room]
+        self.unshown += max(0, len(chunk) - room)
+
+    def take_printed(self) -> str:
+        """What the attempt printed since this was last asked."""
+        if self.alive:
+            self._read_output()
+        text = self.printed.decode(errors="replace")
+        if self.unshown:
+            text += f"\n… {self.unshown} more bytes not shown"
+        self.printed, self.unshown = bytearray(), 0
+        return text
+
+    def _overdue(self, sentence: str) -> None:
+        self.end()
+        raise Died(Outcome.TIMED_OUT, f"{sentence}: the call was ended")
+
+    def _junk(self, why: str) -> None:
+        self.end()
+        raise Died(Outcome.CRASHED, f"the attempt wrote on the judge's channel: {why}")
+
+    def _died(self) -> None:
+        status = self.end()
+        if os.WIFSIGNALED(status):
+            number = os.WTERMSIG(status)
+            name = signal.strsignal(number) or f"signal {number}"
+            raise Died(Outcome.CRASHED, f"the process of the attempt crashed: {name}")
+        code = os.WEXITSTATUS(status)
+        raise Died(Outcome.CRASHED, f"the attempt ended its own process (exit status {code}) instead of returning")
+
+    def end(self) -> int:
+        """Kill the worker's process group and close what led to it; returns its wait status."""
+        if not self.alive:
+            return 0
+        self.alive = False
+        self._read_output()
+        status = self.zygote.bury(self.pid)
+        self.watch.close()
+        self.channel.close()
+        os.close(self.output)
+        return status

@@ -1,0 +1,215 @@
+"""The attempt as a grader sees it: names to call, modules to hold, gradients that reach through the process border.
+
+    attempt.RoPEReal(d_k=8, max_seq_len=16)(x, positions)
+
+runs in a worker; `torch.autograd.grad` on the result asks the worker for its backward.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dojo.judge import host, wire
+from dojo.judge.faults import Died
+from dojo.judge.nursery import FreshStarts, Zygote
+from dojo.verdict import Outcome
+
+
+@dataclass
+class Attempt:
+    """A file under judgement. Its worker starts on first use, and again after it died."""
+
+    zygote: Zygote | FreshStarts
+    source: str
+    filename: str
+    readable: list[str] = field(default_factory=list)
+    memory: int | None = host.MEMORY
+    device: str = "cpu"
+    timeouts: int = 0
+    used: dict = field(default_factory=dict)  # largest share of the error budget seen, by quantity and dtype
+    _worker: host.Worker | None = None
+
+    TIMEOUTS_BORNE = 2
+
+    def ask(self, **request: Any) -> dict:
+        """One request to the worker of this attempt."""
+        worker = self.worker()
+        try:
+            return worker.ask(**request)
+        except Died as death:
+            if death.outcome is Outcome.TIMED_OUT:
+                self.timeouts += 1
+            raise
+
+    def worker(self) -> host.Worker:
+        """The living worker, with the attempt loaded."""
+        if self._worker is None or not self._worker.alive:
+            if self.timeouts >= self.TIMEOUTS_BORNE:
+                raise Died(Outcome.TIMED_OUT, f"not run: the attempt had already timed out {self.timeouts} times")
+            self._worker = host.Worker(self.zygote, self.filename, self.readable, self.memory)
+            try:
+                self._worker.ask(do="load", source=self.source, limit=host.CPU_LIMIT * host.LOAD_FACTOR)
+            except BaseException:
+                self._worker.end()
+                raise
+        return self._worker
+
+    def fresh(self) -> None:
+        """Give up the present worker, and with it whatever the attempt did to it."""
+        if self._worker is not None:
+            self._worker.end()
+
+    close = fresh
+
+    def take_printed(self) -> str:
+        """What the attempt printed since last asked."""
+        return self._worker.take_printed() if self._worker is not None else ""
+
+    def __getattr__(self, name: str) -> Callable_:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return Callable_(self, name)
+
+
+@dataclass
+class Callable_:
+    """A name of the attempt, or a module that it built: what can be called with tensors and plain values."""
+
+    attempt: Attempt
+    target: Any
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        tensors = [t for t in _tensors((args, kwargs)) if t.requires_grad]
+        if torch.is_grad_enabled() and (tensors or self.parameters()):
+            return _Call.apply(self, args, kwargs, *tensors, *self.parameters().values())
+        return self.request(args, kwargs)["value"]
+
+    def parameters(self) -> dict[str, Tensor]:
+        """Leaves that stand for the remote parameters, by name; a function has none."""
+        return {}
+
+    def request(self, args: tuple, kwargs: dict, **more: Any) -> dict:
+        """The worker's whole answer to a call, a module it returned already wrapped."""
+        reply = self.attempt.ask(do="call", target=self.target, args=args, kwargs=kwargs, **more)
+        if isinstance(reply["value"], wire.Remote):
+            reply["value"] = Module(self.attempt, reply["value"])
+        return reply
+
+    def observe(self, *args: Any, watched: list[str] | None = None, **kwargs: Any) -> dict:
+        """Meter readings of a call, as `judge.meter` reports them."""
+        inner = {"do": "call", "target": self.target, "args": args, "kwargs": kwargs}
+        return self.attempt.ask(do="observe", watched=watched or [], inner=inner)["meter"]
+
+    def prepare(self, *args: Any, **kwargs: Any) -> Prepared:
+        """Arguments laid ready in the worker, so that a call can be timed without their transfer."""
+        return Prepared(self, self.attempt.ask(do="prepare", args=args, kwargs=kwargs)["value"])
+
+
+@dataclass
+class Module(Callable_):
+    """A module of the attempt. Its parameters are mirrored here as leaves once they are assigned."""
+
+    _leaves: dict[str, Tensor] = field(default_factory=dict)
+
+    def parameters(self) -> dict[str, Tensor]:
+        return self._leaves
+
+    def describe(self) -> dict:
+        """Names and values of parameters, buffers and state, as the worker has them."""
+        return self.attempt.ask(do="describe", target=self.target)
+
+    def load_state_dict(self, values: dict[str, Tensor]) -> Module:
+        """Assign parameters; their mirrors then take gradients."""
+        self.attempt.ask(do="assign", target=self.target, values=values)
+        self._leaves = {k: v.detach().clone().requires_grad_() for k, v in values.items()}
+        return self
+
+    def to(self, *args: Any, **kwargs: Any) -> Module:
+        """`nn.Module.to`, in the worker."""
+        self.attempt.ask(do="cast", target=self.target, args=args, kwargs=kwargs)
+        self._leaves = {}
+        return self
+
+    def train(self, training: bool = True) -> Module:
+        """`nn.Module.train`, in the worker."""
+        self.attempt.ask(do="mode", target=self.target, training=training)
+        return self
+
+    def eval(self) -> Module:
+        """`nn.Module.eval`, in the worker."""
+        return self.train(False)
+
+    def mixed_devices(self, *args: Any, **kwargs: Any) -> str | None:
+        """Where two devices meet once module and arguments have moved, or None."""
+        return self.attempt.ask(do="elsewhere", target=self.target, args=args, kwargs=kwargs)["mixed"]
+
+
+@dataclass
+class Prepared:
+    """A call whose arguments wait in the worker."""
+
+    callee: Callable_
+    arguments: wire.Remote
+
+    def refill(self, *args: Any, **kwargs: Any) -> None:
+        """New content in the very tensors that were prepared."""
+        self.callee.attempt.ask(do="refill", prepared=self.arguments, args=args, kwargs=kwargs)
+
+    def go(self) -> wire.Remote:
+        """Make the call; the result stays in the worker."""
+        return self.callee.attempt.ask(do="go", target=self.callee.target, prepared=self.arguments)["value"]
+
+    def timed(self) -> tuple[float, float, wire.Remote]:
+        """(processor seconds, wall seconds, result kept in the worker) of one call, read from outside."""
+        worker = self.callee.attempt.worker()
+        cpu, wall = worker.cpu_seconds(), time.perf_counter()
+        kept = self.go()
+        return worker.cpu_seconds() - cpu, time.perf_counter() - wall, kept
+
+    def fetch(self, kept: wire.Remote) -> Any:
+        """The result itself, which the worker then lets go."""
+        return self.callee.attempt.ask(do="fetch", kept=kept)["value"]
+
+
+class _Call(torch.autograd.Function):
+    """A remote call as a node of the judge's graph: its backward is a request to the worker."""
+
+    @staticmethod
+    def forward(ctx: Any, callee: Callable_, args: tuple, kwargs: dict, *sources: Tensor) -> Any:
+        reply = callee.request(args, kwargs, grad=True)
+        ctx.callee, ctx.call, ctx.inputs = callee, reply["call"], len(sources) - len(callee.parameters())
+        ctx.worker = callee.attempt.worker()
+        if not isinstance(reply["value"], Tensor):
+            raise Died(Outcome.WRONG, f"the result is a {type(reply['value']).__name__}, not a torch.Tensor")
+        return reply["value"]
+
+    @staticmethod
+    def backward(ctx: Any, cotangent: Tensor) -> Any:
+        reply = ctx.callee.attempt.ask(do="backward", call=ctx.call, cotangent=cotangent)
+        own = [reply["parameters"].get(name) for name in ctx.callee.parameters()]
+        return (None, None, None, *reply["inputs"], *own)
+
+
+@contextmanager
+def attempt_of(zygote: Zygote | FreshStarts, source: str, filename: str, readable: list[str]) -> Iterator[Attempt]:
+    """An attempt that is closed on leaving."""
+    attempt = Attempt(zygote, source, filename, readable)
+    try:
+        yield attempt
+    finally:
+        attempt.close()
+
+
+def _tensors(tree: Any) -> list[Tensor]:
+    if isinstance(tree, Tensor):
+        return [tree]
+    if isinstance(tree, dict):
+        tree = list(tree.values())
+    return [t for item in tree for t in _tensors(item)] if isinstance(tree, (list, tuple)) else []

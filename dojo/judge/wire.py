@@ -1,0 +1,217 @@
+"""Messages between judge and worker: a JSON header and raw tensor bytes, both bounded.
+
+Nothing here can run code on the reading side: numbers, strings, lists, mappings and plain tensors are all
+there is. Strides travel too, so that an expanded or transposed input arrives as one.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+HEADER_LIMIT = 4 << 20
+PAYLOAD_LIMIT = 1 << 30
+NESTING_LIMIT = 40
+_LENGTHS = struct.Struct("!IQ")
+
+DTYPES = {
+    str(d).removeprefix("torch."): d
+    for d in (
+        torch.float64,
+        torch.float32,
+        torch.float16,
+        torch.bfloat16,
+        torch.complex128,
+        torch.complex64,
+        torch.int64,
+        torch.int32,
+        torch.int16,
+        torch.int8,
+        torch.uint8,
+        torch.bool,
+    )
+}
+
+
+class WireError(Exception):
+    """The other side sent something that is no message; the text says what."""
+
+
+class Closed(WireError):
+    """The other side closed the channel."""
+
+
+@dataclass(frozen=True)
+class Remote:
+    """An object that stays in the worker, known to the judge by its number."""
+
+    number: int
+
+
+def dump(message: Any) -> list[bytes | bytearray]:
+    """The buffers that `message` (JSON values, tuples, tensors, dtypes, devices, `Remote`) is sent as."""
+    payload: list[bytearray] = []
+    header = json.dumps(_encode(message, payload)).encode()
+    size = sum(len(part) for part in payload)
+    if len(header) > HEADER_LIMIT or size > PAYLOAD_LIMIT:
+        raise WireError(f"a message of {len(header) + size} bytes is too long")
+    return [_LENGTHS.pack(len(header), size), header, *payload]
+
+
+def lengths(prefix: bytes) -> tuple[int, int]:
+    """Header and payload lengths out of the first `PREFIX` bytes of a message."""
+    header, payload = _LENGTHS.unpack(prefix)
+    if header > HEADER_LIMIT or payload > PAYLOAD_LIMIT:
+        raise WireError(f"announced {header} bytes of header and {payload} of data, more than any answer has")
+    return header, payload
+
+
+PREFIX = _LENGTHS.size
+
+
+def load(header: bytes, payload: bytearray) -> Any:
+    """The message in these bytes.
+
+    Raises:
+        WireError: the bytes are no message of ours.
+    """
+    try:
+        message, used = _decode(json.loads(header), payload, 0)
+    except WireError:
+        raise
+    except (ValueError, KeyError, TypeError, IndexError, RuntimeError, RecursionError, OverflowError) as error:
+        raise WireError(f"no readable message: {error}") from None
+    if used != len(payload):
+        raise WireError(f"{len(payload) - used} bytes of data belong to no tensor")
+    return message
+
+
+def send(channel: socket.socket, message: Any) -> None:
+    """Send one message on a blocking socket."""
+    for part in dump(message):
+        channel.sendall(part)
+
+
+def receive(channel: socket.socket) -> Any:
+    """Receive one message from a blocking socket."""
+    header, payload = lengths(bytes(_exactly(channel, PREFIX)))
+    return load(bytes(_exactly(channel, header)), _exactly(channel, payload))
+
+
+def _exactly(channel: socket.socket, size: int) -> bytearray:
+    buffer = bytearray(size)
+    view = memoryview(buffer)
+    while view:
+        got = channel.recv_into(view)
+        if not got:
+            raise Closed("the channel was closed")
+        view = view[got:]
+    return buffer
+
+
+def _encode(value: Any, payload: list[bytearray]) -> Any:
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case Tensor():
+            return _encode_tensor(value, payload)
+        case tuple():
+            return {"tuple": [_encode(v, payload) for v in value]}
+        case list():
+            return [_encode(v, payload) for v in value]
+        case dict():
+            return {"map": [[_encode(k, payload), _encode(v, payload)] for k, v in value.items()]}
+        case torch.dtype():
+            return {"dtype": str(value).removeprefix("torch.")}
+        case torch.device():
+            return {"device": str(value)}
+        case Remote():
+            return {"remote": value.number}
+    raise WireError(f"a {type(value).__name__} cannot be sent")
+
+
+def _padded(size: int) -> int:
+    return -(-size // 16) * 16  # every tensor's data starts aligned
+
+
+def _encode_tensor(tensor: Tensor, payload: list[bytearray]) -> dict:
+    name = str(tensor.dtype).removeprefix("torch.")
+    if name not in DTYPES or tensor.layout is not torch.strided:
+        raise WireError(f"a {tensor.layout} tensor of {name} cannot be sent")
+    if tensor.is_meta:
+        return {"tensor": name, "shape": list(tensor.shape), "device": "meta"}
+    here = tensor.detach().cpu()
+    if here.is_conj() or here.is_neg():
+        here = here.resolve_conj().resolve_neg()
+    # The span of memory that the view touches, so that its strides can be rebuilt over a copy of that span alone.
+    span = 0 if here.numel() == 0 else 1 + sum((n - 1) * s for n, s in zip(here.shape, here.stride(), strict=True))
+    if span > 2 * here.numel():
+        here = here.contiguous()
+        span = here.numel()
+    flat = torch.as_strided(here, (span,), (1,), here.storage_offset())
+    data = bytearray(_padded(span * here.element_size()))
+    if span:
+        torch.frombuffer(data, dtype=here.dtype, count=span).copy_(flat)
+    payload.append(data)
+    return {
+        "tensor": name,
+        "shape": list(here.shape),
+        "stride": list(here.stride()),
+        "span": span,
+        "device": str(tensor.device),
+        "grad": tensor.requires_grad,
+    }
+
+
+def _decode(value: Any, payload: bytearray, at: int, depth: int = 0) -> tuple[Any, int]:
+    """The decoded value, and how far into the payload its tensors reach."""
+    if depth > NESTING_LIMIT:
+        raise WireError("nested too deeply")
+    if isinstance(value, list):
+        items = []
+        for item in value:
+            decoded, at = _decode(item, payload, at, depth + 1)
+            items.append(decoded)
+        return items, at
+    if not isinstance(value, dict):
+        return value, at
+    match value:
+        case {"tensor": _}:
+            return _decode_tensor(value, payload, at)
+        case {"tuple": list(items)}:
+            decoded, at = _decode(items, payload, at, depth + 1)
+            return tuple(decoded), at
+        case {"map": list(pairs)}:
+            decoded, at = _decode(pairs, payload, at, depth + 1)
+            return dict(decoded), at
+        case {"dtype": str(name)}:
+            return DTYPES[name], at
+        case {"device": str(name)}:
+            return torch.device(name), at
+        case {"remote": int(number)}:
+            return Remote(number), at
+    raise WireError(f"unknown value {str(value)[:80]}")
+
+
+def _decode_tensor(head: dict, payload: bytearray, at: int) -> tuple[Tensor, int]:
+    dtype, shape = DTYPES[head["tensor"]], [int(n) for n in head["shape"]]
+    if head["device"] == "meta":
+        return torch.empty(shape, dtype=dtype, device="meta"), at
+    span, stride = int(head["span"]), [int(n) for n in head["stride"]]
+    if span < 0 or len(shape) != len(stride) or len(shape) > 16 or min(shape + stride, default=0) < 0:
+        raise WireError("a tensor of impossible layout")
+    reach = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, stride, strict=True))
+    end = at + _padded(span * dtype.itemsize)
+    if end > len(payload) or reach > span:
+        raise WireError("a tensor longer than its data")
+    flat = torch.frombuffer(payload, dtype=dtype, count=span, offset=at) if span else torch.empty(0, dtype=dtype)
+    tensor = torch.as_strided(flat.clone(), shape, stride)
+    if head["device"] != "cpu":
+        tensor = tensor.to(head["device"])
+    return tensor.requires_grad_(bool(head["grad"])) if dtype.is_floating_point or dtype.is_complex else tensor, end

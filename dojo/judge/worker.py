@@ -1,0 +1,273 @@
+"""The worker's side of the channel: loads the attempt, runs what the judge asks for, sends back what came of it.
+
+It holds no expected value, no oracle, no verdict and no seed; all it could betray is the attempt itself.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import random
+import socket
+import sys
+import traceback
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dojo.judge import limits, meter, wire
+
+OWN_LINES = 12
+GRAPHS_KEPT = 64
+
+
+class Unanswerable(Exception):
+    """The attempt gave back what is no answer: `sentence` says what."""
+
+
+class Session:
+    """One attempt, loaded, and the objects and calls that the judge still refers to."""
+
+    def __init__(self, config: dict) -> None:
+        self.filename: str = config["filename"]
+        self.module: types.ModuleType | None = None
+        self.objects: dict[int, Any] = {}
+        self.calls: dict[int, tuple[list[Tensor], dict[str, Tensor], Any]] = {}
+        self.next = 0
+
+    def number(self) -> int:
+        self.next += 1
+        return self.next
+
+    def load(self, source: str) -> dict:
+        """Run the attempt's file; its names then are what `call` may reach."""
+        module = types.ModuleType("attempt")
+        module.__file__ = self.filename
+        sys.modules["attempt"] = module
+        # An entry without a time stamp is never checked against the disk: tracebacks and TorchScript find the source.
+        linecache.cache[self.filename] = (len(source), None, source.splitlines(keepends=True), self.filename)
+        exec(compile(source, self.filename, "exec"), module.__dict__)
+        self.module = module
+        return {"names": [name for name in vars(module) if not name.startswith("__")]}
+
+    def resolve(self, target: Any) -> Any:
+        if isinstance(target, wire.Remote):
+            return self.objects[target.number]
+        if not hasattr(self.module, target):
+            raise Unanswerable(f"the attempt defines no `{target}`")
+        return getattr(self.module, target)
+
+    def call(self, target: Any, args: tuple, kwargs: dict, grad: bool = False, watch: bool = False) -> dict:
+        """Call a function, a class or a kept object; what comes back is kept here when it cannot be sent."""
+        function = self.resolve(target)
+        reply: dict = {}
+        with torch.set_grad_enabled(grad):
+            before = _global_state() if watch else {}
+            result = function(*args, **kwargs)
+            after = _global_state() if watch else {}
+        if watch:
+            reply["changed"] = [name for name in before if after[name] != before[name]]
+            reply["inputs"] = [t.detach() for t in _tensors([args, kwargs])]
+        if grad:
+            number = self.number()
+            leaves = [t for t in _tensors([args, kwargs]) if t.requires_grad]
+            parameters = dict(nn.Module.named_parameters(function)) if isinstance(function, nn.Module) else {}
+            self.calls[number] = (leaves, parameters, result)
+            self.calls.pop(number - GRAPHS_KEPT, None)
+            reply["call"] = number
+        return reply | {"value": self.outgoing(result)}
+
+    def outgoing(self, result: Any) -> Any:
+        """What the judge is sent for `result`: plain tensors and plain values only, anything else stays here."""
+        if isinstance(result, nn.Module):
+            number = self.number()
+            self.objects[number] = result
+            return wire.Remote(number)
+        if isinstance(result, Tensor):
+            if type(result) not in (Tensor, nn.Parameter):
+                raise Unanswerable(f"the result is a {type(result).__name__}, not a plain torch.Tensor")
+            return result.detach()
+        if isinstance(result, (tuple, list)):
+            return type(result)(self.outgoing(item) for item in result) if type(result) in (tuple, list) else None
+        if type(result) is dict:
+            return {str(key): self.outgoing(value) for key, value in result.items()}
+        if result is None or type(result) in (bool, int, float, str):
+            return result
+        raise Unanswerable(f"the result is a {type(result).__name__}, not a torch.Tensor")
+
+    def backward(self, call: int, cotangent: Tensor) -> dict:
+        """The vector-Jacobian product of a call with `grad`, for its inputs and the parameters of its module."""
+        leaves, parameters, result = self.calls[call]
+        sources = [*leaves, *parameters.values()]
+        if not result.requires_grad:
+            return {"inputs": [None] * len(leaves), "parameters": dict.fromkeys(parameters)}
+        # A scalar needs no grad_outputs, for which torch would first import half a second of symbolic shapes.
+        grads = torch.autograd.grad((result * cotangent).sum(), sources, allow_unused=True, retain_graph=True)
+        own = dict(zip(parameters, grads[len(leaves) :], strict=True))
+        return {"inputs": list(grads[: len(leaves)]), "parameters": own}
+
+    def describe(self, target: wire.Remote) -> dict:
+        """The parameters, buffers and state dict keys of a module, each with its tensor."""
+        module = self.objects[target.number]
+        return {
+            "parameters": {k: p.detach() for k, p in nn.Module.named_parameters(module)},
+            "trainable": [k for k, p in nn.Module.named_parameters(module) if p.requires_grad],
+            "buffers": [k for k, _ in nn.Module.named_buffers(module)],
+            "state": {k: v.detach() if isinstance(v, Tensor) else None for k, v in module.state_dict().items()},
+        }
+
+    def assign(self, target: wire.Remote, values: dict[str, Tensor]) -> dict:
+        """Give a module's parameters these values."""
+        own = dict(nn.Module.named_parameters(self.objects[target.number]))
+        with torch.no_grad():
+            for name, value in values.items():
+                own[name].copy_(value)
+        return {}
+
+    def cast(self, target: wire.Remote, args: tuple, kwargs: dict) -> dict:
+        """`module.to(...)`, which may give back another object than it was asked on."""
+        self.objects[target.number] = self.objects[target.number].to(*args, **kwargs)
+        return {}
+
+    def mode(self, target: wire.Remote, training: bool) -> dict:
+        self.objects[target.number].train(training)
+        return {}
+
+    def observe(self, watched: list[str], inner: dict) -> dict:
+        """Do `inner` twice, counting operations the first time and watching every thread the second."""
+        calls = self._handler(inner)
+        with meter.counting() as count:
+            value = calls()
+        with meter.watching(watched) as seen:
+            calls()
+        return value | {"meter": count.report() | seen.report()}
+
+    def elsewhere(self, target: wire.Remote, args: tuple, kwargs: dict) -> dict:
+        """Move the module to a device of our own making and call it there; says what met from two devices, if any."""
+        return {"mixed": meter.mixed_devices(self.resolve(target), args, kwargs)}
+
+    def prepare(self, args: tuple, kwargs: dict) -> dict:
+        """Keep arguments here, for `go`; the tensors of a second `prepare` go into the storage of the first."""
+        number = self.number()
+        self.objects[number] = (args, kwargs)
+        return {"value": wire.Remote(number)}
+
+    def refill(self, prepared: wire.Remote, args: tuple, kwargs: dict) -> dict:
+        """New content for prepared arguments, in the same tensor objects."""
+        with torch.no_grad():
+            kept = _tensors(list(self.objects[prepared.number]))
+            for old, new in zip(kept, _tensors([args, kwargs]), strict=True):
+                old.copy_(new)
+        return {}
+
+    def go(self, target: Any, prepared: wire.Remote) -> dict:
+        """Call with prepared arguments and keep the result here, so that only the work itself is timed."""
+        args, kwargs = self.objects[prepared.number]
+        result = self.resolve(target)(*args, **kwargs)
+        if isinstance(result, Tensor) and result.is_cuda:
+            torch.cuda.synchronize()
+        number = self.number()
+        self.objects[number] = result
+        return {"value": wire.Remote(number)}
+
+    def fetch(self, kept: wire.Remote) -> dict:
+        return {"value": self.outgoing(self.objects.pop(kept.number))}
+
+    def drop(self, kept: list[int]) -> dict:
+        for number in kept:
+            self.objects.pop(number, None)
+        return {}
+
+    def _handler(self, request: dict) -> Callable[[], dict]:
+        operation = HANDLERS[request.pop("do")]
+        return lambda: operation(self, **request)
+
+    def answer(self, request: dict) -> dict:
+        """Do what `request` says; whatever the attempt raises becomes part of the answer."""
+        try:
+            return self._handler(request)()
+        except Unanswerable as error:
+            return {"unanswerable": str(error)}
+        except BaseException as error:
+            if meter.leaves_torch(error):
+                return {"forbidden": str(error), "raised": self.explain(error)}
+            return {"raised": self.explain(error)}
+
+    def explain(self, error: BaseException) -> dict:
+        """The exception in plain data, with the attempt's own lines and none of ours."""
+        text = _safe_text(error)
+        own = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == self.filename]
+        lines = [f"{f.filename}:{f.lineno} in {f.name}\n    {f.line}" for f in own]
+        if isinstance(error, SyntaxError) and error.filename == self.filename:
+            lines = ["".join(traceback.format_exception_only(error)).strip()]
+        if len(lines) > OWN_LINES:
+            lines = [*lines[: OWN_LINES // 2], f"… {len(lines) - OWN_LINES} more", *lines[-OWN_LINES // 2 :]]
+        bases = [c.__name__ for c in type(error).__mro__]
+        return {"kind": type(error).__name__, "text": text, "bases": bases, "lines": "\n".join(lines)}
+
+
+HANDLERS: dict[str, Callable[..., dict]] = {
+    name: getattr(Session, name)
+    for name in (
+        "load call backward describe assign cast mode observe elsewhere prepare refill go fetch drop".split()
+    )
+}
+
+
+def serve(channel: socket.socket, config: dict) -> None:
+    """Confine this process, then answer the judge until it closes the channel; never returns."""
+    readable = config["readable"]
+    sys.path[:0] = readable
+    siblings = types.ModuleType("katas")  # lets an attempt build on the user's other stubs by either name
+    siblings.__path__ = readable
+    sys.modules["katas"] = siblings
+    meter.bar_other_frameworks()
+    limits.confine(readable, config["memory"])
+    session = Session(config)
+    while True:
+        try:
+            request = wire.receive(channel)
+        except wire.Closed:
+            os._exit(0)
+        token = request.pop("token")
+        reply = session.answer(request)
+        try:
+            parts = wire.dump(reply | {"token": token})
+        except wire.WireError as error:
+            parts = wire.dump({"unanswerable": str(error), "token": token})
+        for part in parts:
+            channel.sendall(part)
+
+
+def _tensors(tree: Any) -> list[Tensor]:
+    if isinstance(tree, Tensor):
+        return [tree]
+    if isinstance(tree, dict):
+        tree = list(tree.values())
+    return [t for item in tree for t in _tensors(item)] if isinstance(tree, (list, tuple)) else []
+
+
+def _global_state() -> dict[str, Any]:
+    """What a call must leave as it found it."""
+    return {
+        "the default dtype": torch.get_default_dtype(),
+        "the grad mode": torch.is_grad_enabled(),
+        "the inference mode": torch.is_inference_mode_enabled(),
+        "torch's random generator": bytes(torch.get_rng_state().tolist()),
+        "Python's random generator": random.getstate(),
+        "the number of threads": torch.get_num_threads(),
+        "the default device": str(torch.get_default_device()),
+        "the use of deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
+        "anomaly detection": torch.is_anomaly_enabled(),
+    }
+
+
+def _safe_text(error: BaseException) -> str:
+    """`str(error)`, which an attempt's own exception class may make fail or endless."""
+    try:
+        return str(error)[:4000]
+    except BaseException:
+        return "(an exception whose text cannot be read)"

@@ -1,0 +1,94 @@
+"""The pristine process that workers are forked from. It has imported torch, and runs nothing itself.
+
+Started by `judge.host` as a script, with a bare environment, so that no secret of the user's is in its memory. It
+answers one JSON line a request on its control socket: `fork` (two descriptors travel along) and `bury` (kill a
+worker's process group and say how it ended). When the judge is gone, it kills what is left and goes too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+
+
+def import_torch() -> None:
+    """Import torch deaf to NumPy, so that no tensor can leave for an array; NumPy itself stays importable."""
+    import warnings
+
+    warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
+    sys.modules["numpy"] = None  # type: ignore[assignment]
+    import torch
+    import torch.utils._python_dispatch
+
+    try:
+        torch.empty(0).numpy()  # torch looks for NumPy once, on first use: this is that look
+    except RuntimeError:
+        pass
+    del sys.modules["numpy"]
+    torch.set_num_threads(1)
+
+
+def bury(pid: int) -> int:
+    """Kill the worker's whole process group; returns its wait status, which tells whether it had died before."""
+    done, status = os.waitpid(pid, os.WNOHANG)
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+    if not done:
+        os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+    return status
+
+
+def become_worker(channel: int, output: int, config: dict) -> None:
+    """Turn this process into a worker; never returns."""
+    try:
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.close(output)
+        worker.serve(socket.socket(fileno=channel), config)
+    finally:
+        os._exit(70)
+
+
+def serve(control: socket.socket) -> None:
+    """Answer requests until the judge closes the control socket."""
+    alive: set[int] = set()
+    while True:
+        line, descriptors, _, _ = socket.recv_fds(control, 1 << 16, 2)
+        if not line:
+            break
+        request = json.loads(line)
+        if "fork" in request:
+            pid = os.fork()
+            if pid == 0:
+                os.setsid()
+                control.close()
+                become_worker(*descriptors, request["fork"])
+            for descriptor in descriptors:
+                os.close(descriptor)
+            alive.add(pid)
+            answer = {"pid": pid}
+        else:
+            alive.discard(request["bury"])
+            answer = {"status": bury(request["bury"])}
+        control.send(json.dumps(answer).encode())
+    for pid in alive:
+        bury(pid)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the judge's to handle; it then closes our socket
+    project, descriptors = sys.argv[1], [int(number) for number in sys.argv[2].split(",")]
+    import_torch()
+    sys.path.insert(0, project)
+    from dojo.judge import worker
+
+    sys.path.remove(project)
+    if len(sys.argv) > 3:  # not a zygote after all: one worker, started afresh
+        become_worker(*descriptors, json.loads(sys.argv[3]))
+    serve(socket.socket(fileno=descriptors[0]))

@@ -1,0 +1,134 @@
+"""The small commands around grading: list, hint, reveal and reset."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from dojo import build, store, sync
+from dojo.catalog import ROOT, Kata, katas
+
+STYLES = {"passed": "green", "in progress": "yellow", "not started": "dim"}
+
+
+def record_pass(kata: Kata, text: str) -> None:
+    """Remember that this text of the kata's own stub passed."""
+    store.update_state(_passed(kata), kata.name, _digest(text))
+
+
+def has_passed(kata: Kata) -> bool:
+    """Whether the kata was ever passed by this user."""
+    return isinstance(store.read_state(_passed(kata)).get(kata.name), str)
+
+
+def state(kata: Kata) -> str:
+    """How the user's attempt stands, in words."""
+    passed = store.read_state(_passed(kata)).get(kata.name)
+    text = build.read_text(kata.stub) if kata.stub.exists() else None
+    if text is not None and passed == _digest(text):
+        return "passed"
+    if text is not None and not build.is_untouched(kata, text):
+        return "passed, edited since" if passed else "in progress"
+    if kata.notebook.exists() and "notebook" in sync.pending(kata) and not build.as_built(kata)[1]:
+        return "in progress, in the notebook"
+    return "not started" if not passed else "passed, fresh stub since"
+
+
+def show_list(root: Path = ROOT) -> int:
+    """Print the katas by track with level, minutes and state."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    found = katas(root)
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for column in ("track", "kata", "", "level", "minutes", "your attempt"):
+        table.add_column(column, justify="right" if column in ("level", "minutes") else "left", overflow="fold")
+    above = None
+    for kata in found.values():
+        stands = state(kata)
+        style = next((s for word, s in STYLES.items() if stands.startswith(word)), "")
+        track = kata.track if kata.track != above else ""
+        above = kata.track
+        level, minutes = str(kata.level), str(kata.minutes)
+        table.add_row(track, Text(kata.name, "bold"), kata.title, level, minutes, Text(stands, style))
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=120)
+    console.print(table)
+    count = sum(state(kata).startswith("passed") for kata in found.values())
+    console.print(f"\n{count} of {len(found)} passed. `nox -s grade -- NAME` grades katas/NAME.py.")
+    return 0
+
+
+def show_hint(kata: Kata, again: bool = False) -> int:
+    """Print the next hint; `again` starts over with the first."""
+    path = kata.home / "hints.json"
+    hints = build.hints(kata)
+    seen = store.read_state(path).get(kata.name)
+    seen = seen if isinstance(seen, int) and not again else 0
+    if seen >= len(hints):
+        print(f"{kata.name} has no more hints than the {len(hints)} you have seen.")
+        print(
+            f"`nox -s hint -- {kata.name} --again` starts over; `nox -s reveal -- {kata.name} --spoil` is the answer."
+        )
+        return 0
+    store.update_state(path, kata.name, seen + 1)
+    print(f"{kata.title}: hint {seen + 1} of {len(hints)}\n")
+    _show_markdown(hints[seen])
+    return 0
+
+
+def reveal(kata: Kata, spoil: bool = False) -> int:
+    """Print the solution and what there is to say about it, to those who passed or insist."""
+    if not spoil and not has_passed(kata):
+        print(f"{kata.name} is not passed yet, so its solution stays hidden.")
+        print(f"`nox -s hint -- {kata.name}` helps a little; `nox -s reveal -- {kata.name} --spoil` shows all of it.")
+        return 1
+    _show_code(build.solution_code(kata))
+    print()
+    _show_markdown(build.explanation(kata))
+    return 0
+
+
+def reset(kata: Kata) -> str:
+    """Write a fresh stub and notebook; what the user had is kept. Returns the sentence that says where."""
+    built = build.as_built(kata)
+    sides = [(kata.stub, built[0]), (kata.notebook, built[1])]
+    kept = [
+        store.keep(kata.home / "kept", path, path.read_bytes()) for path, fresh in sides if path.exists() and not fresh
+    ]
+    build.write_fresh(kata)
+    sync.record(kata)
+    store.update_state(kata.home / "hints.json", kata.name, None)
+    if not kept:
+        return f"{kata.say(kata.stub)} is a fresh stub; there was no work to keep."
+    return f"{kata.say(kata.stub)} is a fresh stub; what you had is in {' and '.join(map(kata.say, kept))}."
+
+
+def _passed(kata: Kata) -> Path:
+    return kata.home / "passed.json"
+
+
+def _digest(text: str) -> str:
+    return store.digest(text.removeprefix("\ufeff").replace("\r\n", "\n"))
+
+
+def _show_markdown(text: str) -> None:
+    if not sys.stdout.isatty():
+        print(text)
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    Console(width=min(Console().width, 100)).print(Markdown(text))
+
+
+def _show_code(code: str) -> None:
+    if not sys.stdout.isatty():
+        print(code, end="")
+        return
+    from rich.console import Console
+    from rich.syntax import Syntax
+
+    Console().print(Syntax(code, "python", background_color="default"))

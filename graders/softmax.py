@@ -1,0 +1,186 @@
+"""What `softmax` must do. The oracle is torch's own, in float64."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from dojo.bugs import Bug
+from dojo.contract import Contract, core, robust
+from dojo.expect import Ban, Call, Draw, fail
+from dojo.judge.proxy import Attempt
+
+
+def library(init: dict, params: dict, x: Tensor, dim: int = -1) -> Tensor:
+    return torch.softmax(x, dim)
+
+
+def from_log_weights(init: dict, params: dict, x: Tensor, dim: int = -1) -> Tensor:
+    return torch.log_softmax(x, dim).exp()
+
+
+def shifted_by_maximum(init: dict, params: dict, x: Tensor, dim: int = -1) -> Tensor:
+    weights = (x - x.amax(dim, keepdim=True)).exp()
+    return weights / weights.sum(dim, keepdim=True)
+
+
+def by_normalizer(init: dict, params: dict, x: Tensor, dim: int = -1) -> Tensor:
+    return (x - torch.logsumexp(x, dim, keepdim=True)).exp()
+
+
+class TestSoftmax(Contract):
+    name = "softmax"
+    oracle = library
+    variants = (library, from_log_weights, shifted_by_maximum, by_normalizer)
+    axes = {"x": "batch rows columns", "result": "batch rows columns"}
+    ban = Ban(r"softmax|logsumexp|scaled_dot_product|_attention")
+    rounded_once = True
+
+    cases = {
+        "one_row": lambda d: Call({"x": d.normal(5)}),
+        "rows_of_different_scale": lambda d: Call({"x": d.normal(3, 7) * torch.tensor([[0.1], [5.0], [40.0]])}),
+        "first_dimension": lambda d: Call({"x": d.normal(3, 5, 7, scale=3), "dim": 0}),
+        "middle_dimension": lambda d: Call({"x": d.normal(3, 5, 7, scale=3), "dim": -2}),
+        "last_dimension_by_number": lambda d: Call({"x": d.normal(3, 5, 7, scale=3), "dim": 2}),
+        "rows_far_apart": lambda d: Call({"x": d.normal(5, 7) + torch.tensor([0.0, 300, -300, 80, -80])[:, None]}),
+        "long_row": lambda d: Call({"x": d.normal(2, 3001)}),
+        "some_entries_of_minus_infinity": lambda d: Call(
+            {"x": d.normal(3, 5, 7).masked_fill(~d.mask(3, 5, 7) & d.mask(1, 5, 1), -torch.inf)[:, [0, 2, 3, 4]]}
+        ),
+    }
+    more_shapes = {
+        "one_entry": lambda d: Call({"x": d.normal(1)}),
+        "length_one": lambda d: Call({"x": d.normal(3, 1)}),
+        "five_axes": lambda d: Call({"x": d.normal(2, 3, 1, 5, 4), "dim": 1}),
+    }
+
+    @staticmethod
+    def near_300(d: Draw) -> Call:
+        return Call({"x": 300 + d.normal(3, 4096)})
+
+    growth = {
+        "rows": lambda d, n: Call({"x": d.normal(n, 5)}),
+        "columns": lambda d, n: Call({"x": d.normal(3, n)}),
+        "batch": lambda d, n: Call({"x": d.normal(n, 3, 5), "dim": 1}),
+    }
+
+    @staticmethod
+    def linear_in(d: Draw, n: int) -> Call:
+        return Call({"x": d.normal(3, n)})
+
+    @staticmethod
+    def timed(d: Draw) -> Call:
+        return Call({"x": d.normal(256, 1024)})
+
+    time_limit = 6.0
+
+    @core
+    def test_any_finite_input_gives_finite_weights(self, attempt: Attempt, draw: Draw) -> None:
+        big = 1e38
+        for case, rows in {
+            "large": [[1e4, 1e4 - 1, 0.0]],
+            "very_negative": [[-1e4, -1e4 + 1, -2e4]],
+            "both_ends": [[1e4, -1e4, 0.0]],
+            "largest": [[big, -big, 0.0], [big, big, -big], [-big, -big, -big]],
+        }.items():
+            self.verify(attempt, draw, case, Call({"x": torch.tensor(rows)}), gradients=True)
+
+    @core
+    def test_a_row_of_only_minus_infinity_gives_nan(self, attempt: Attempt, draw: Draw) -> None:
+        x = draw.normal(3, 5)
+        x[1] = -torch.inf
+        self.verify(attempt, draw, "one_row_all_minus_infinity", Call({"x": x}))
+
+    @robust
+    def test_rows_sum_to_one_in_float32(self, attempt: Attempt, draw: Draw) -> None:
+        sums = self.ready(attempt, Call({}))(draw.normal(7, 1000, scale=10)).sum(-1)
+        if not torch.allclose(sums, torch.ones(7), rtol=0, atol=1e-5):
+            fail("the weights of a row sum to 1", f"sums lie between {sums.min():.6f} and {sums.max():.6f}")
+
+    @robust
+    def test_bfloat16_keeps_far_smaller_weights(self, attempt: Attempt, draw: Draw) -> None:
+        """Differences of 60 and more round to a whole quarter in bfloat16 itself: a factor of e^0.25 in the weight."""
+        x = torch.cat([torch.tensor([[80.0]]), draw.uniform(1, 63, low=0.1, high=8.0)], -1)
+        self.verify(attempt, draw, "one_far_larger", Call({"x": x}), torch.bfloat16)
+
+
+BUGS = [
+    Bug(
+        "no shift by the maximum",
+        "exp overflows float32 above 88, and inf / inf is nan; a row far below 0 becomes 0 / 0.",
+        "shifted = x.to(acc) - row_max",
+        "shifted = x.to(acc)",
+    ),
+    Bug(
+        "the maximum of the whole tensor instead of the row",
+        "a row far below the largest entry of another row underflows to 0 / 0.",
+        "row_max = x.detach().amax(dim=dim, keepdim=True)",
+        "row_max = x.detach().max()",
+    ),
+    Bug(
+        "dim ignored: always the last dimension",
+        "the weights must sum to 1 along `dim`, whichever it is.",
+        "total = exp.sum(dim=dim, keepdim=True)",
+        "total = exp.sum(dim=-1, keepdim=True)",
+    ),
+    Bug(
+        "normalised over the whole tensor",
+        "each row has a normaliser of its own.",
+        "total = exp.sum(dim=dim, keepdim=True)",
+        "total = exp.sum()",
+    ),
+    Bug(
+        "not normalised",
+        "the exponentials must be divided by their sum.",
+        "return (exp / total).to(x.dtype)",
+        "return exp.to(x.dtype)",
+    ),
+    Bug(
+        "a small constant added to the denominator",
+        "the sum is at least 1 once the maximum is subtracted, so nothing needs saving; now rows sum to less than 1.",
+        "total = exp.sum(dim=dim, keepdim=True)",
+        "total = exp.sum(dim=dim, keepdim=True) + 1e-3",
+    ),
+    Bug(
+        "detached from the graph",
+        "the values are right but no gradient flows back to `x`.",
+        "shifted = x.to(acc) - row_max",
+        "shifted = x.detach().to(acc) - row_max",
+    ),
+    Bug(
+        "the normaliser detached",
+        "the gradient of softmax is y ⊙ (g − Σ g y); without the path through the sum only the first term is left.",
+        "total = exp.sum(dim=dim, keepdim=True)",
+        "total = exp.sum(dim=dim, keepdim=True).detach()",
+    ),
+    Bug(
+        "computed in half precision",
+        "the difference to the maximum, rounded to half precision, is off by whole units once it is large.",
+        "acc = torch.promote_types(x.dtype, torch.float32)",
+        "acc = x.dtype",
+    ),
+    Bug(
+        "the result left in float32",
+        "the result has the dtype of the input.",
+        "return (exp / total).to(x.dtype)",
+        "return exp / total",
+    ),
+    Bug(
+        "the maximum subtracted in place",
+        "the caller's tensor is modified.",
+        "shifted = x.to(acc) - row_max",
+        "shifted = x.to(acc).sub_(row_max) if not x.requires_grad else x.to(acc) - row_max",
+    ),
+    Bug(
+        "base 2 instead of e",
+        "exp2 is a softmax at temperature 1 / ln 2.",
+        "exp = torch.exp(shifted)",
+        "exp = torch.exp2(shifted)",
+    ),
+    Bug(
+        "nan hidden in rows of only minus infinity",
+        "such a row has no answer; torch gives nan, and zeros would hide the mistake that made it.",
+        "return (exp / total).to(x.dtype)",
+        "return torch.nan_to_num(exp / total).to(x.dtype)",
+    ),
+]

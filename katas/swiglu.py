@@ -1,0 +1,77 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # SwiGLU feed-forward
+#
+# $$\mathrm{SwiGLU}(x) = W_2 \big( \mathrm{silu}(W_1 x) \odot W_3 x \big), \qquad
+# \mathrm{silu}(z) = z \cdot \sigma(z) = \frac{z}{1 + e^{-z}}$$
+#
+# The feed-forward layer works on each token alone. It widens the token, multiplies two projections entry by entry,
+# and narrows it again. One projection, passed through silu, is a gate for the other.
+#
+# **Write two things.**
+#
+# `hidden_size(d_model, multiple_of=64)` gives the usual width: $\tfrac{8}{3} d_{model}$ rounded **up** to an integer,
+# and that rounded **up** to a multiple of `multiple_of`.
+# It takes and gives Python integers, and is exact for every size, however large.
+# An argument below 1 is a `ValueError` that holds both.
+#
+# `SwiGLU(d_model, d_ff=None, *, device=None, dtype=None)` with `forward(x)`.
+#
+# - **`x`** has shape `(..., d_model)`, with any number of leading dimensions, none included. The result has the same.
+# - **`d_ff`** is the inner width. Without it, it is `hidden_size(d_model)`.
+# - **Parameters**, and no others, stored `(out_features, in_features)`, without biases:
+#   `w1.weight` and `w3.weight`, each `(d_ff, d_model)`, and `w2.weight`, `(d_model, d_ff)`.
+#   `nn.Linear(bias=False)` is allowed. The initialisation is yours.
+# - **The gate is `w1`.** Silu acts on `w1 x`, not on `w3 x`.
+# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 silu and the product are computed in
+#   float32. Two float16 factors near 300 have a product near 90,000, beyond 65,504, the largest float16: so the
+#   product stays in float32 until `w2` has brought it back to size, and is rounded then. float64 stays float64.
+# - **The input is not modified**, and may be non-contiguous or expanded.
+#
+# No operation is forbidden; `F.silu` is allowed.
+#
+# **Example.** `hidden_size(100)`: $800 / 3 = 266.7$, rounded up 267, and up to a multiple of 64: 320.
+# `hidden_size(768)`: exactly 2048, which is a multiple of 64 already.
+# For `SwiGLU(1, 1)` with `w1 = 1`, `w3 = 3`, `w2 = 10` and $x = 2$:
+# $\mathrm{silu}(2) = 2 \cdot 0.8808 = 1.7616$, times $3 \cdot 2 = 6$, times $10$, is $105.70$.
+
+# %%
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+# %%
+def hidden_size(d_model: int, multiple_of: int = 64) -> int:
+    """8/3 of d_model, rounded up to an integer and then up to a multiple: the width that costs what 4 · d_model costs.
+
+    Raises ValueError for an argument below 1. Touvron et al. 2023, arXiv:2302.13971, section 2.2.
+    """
+    raise NotImplementedError
+
+
+# %%
+class SwiGLU(nn.Module):
+    """Feed-forward layer gated by silu. The gate and the product are computed in float32 at least.
+
+    Shazeer 2020, arXiv:2002.05202, equation 6.
+    """
+
+    def __init__(self, d_model: int, d_ff: int | None = None, *, device=None, dtype=None):
+        raise NotImplementedError
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        """w2(silu(w1 x) ⊙ w3 x), for each token alone."""
+        raise NotImplementedError

@@ -1,0 +1,143 @@
+"""Katas of the modern language model. `nox -s grade -- softmax` grades katas/softmax.py.
+
+Words after `--` go to the command, as in `nox -s hint -- softmax`; `nox -s grade -- --help` explains a command.
+`nox --no-venv -s …` uses your own environment as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nox
+
+try:
+    import tomllib
+except ModuleNotFoundError:
+    sys.exit("dojo needs Python 3.11 or newer, and this nox runs on an older one: install nox with a newer Python")
+
+ROOT = Path(__file__).resolve().parent
+ENVIRONMENT = ROOT / ".nox" / "dojo"
+PYTHON = ENVIRONMENT / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+CONSTRAINTS = ROOT / "constraints.txt"
+
+nox.options.sessions = []  # plain `nox` lists them
+# python=False below: nox would give each session an environment of its own, and they share the one made here
+nox.options.stop_on_first_error = True
+if not {"-v", "--verbose"} & set(sys.argv):
+    logging.getLogger("nox").setLevel(logging.WARNING)  # what a command says is enough
+
+
+@nox.session(python=False)
+def grade(session: nox.Session) -> None:
+    """Grade your attempts: a kata, a track or all (-- rope; -- --help for the options)."""
+    _dojo(session, "grade")
+
+
+@nox.session(name="list", python=False)
+def list_(session: nox.Session) -> None:
+    """List the katas by track, and how your attempts stand."""
+    _dojo(session, "list")
+
+
+@nox.session(python=False)
+def hint(session: nox.Session) -> None:
+    """Show one more hint (-- rope)."""
+    _dojo(session, "hint")
+
+
+@nox.session(python=False)
+def reveal(session: nox.Session) -> None:
+    """Show the solution, once you have passed (-- rope)."""
+    _dojo(session, "reveal")
+
+
+@nox.session(python=False)
+def reset(session: nox.Session) -> None:
+    """Start over with a fresh stub; the old attempt is kept (-- rope)."""
+    _dojo(session, "reset")
+
+
+@nox.session(python=False)
+def sync(session: nox.Session) -> None:
+    """Make scripts and notebooks agree (-- rope --from notebook)."""
+    _dojo(session, "sync")
+
+
+@nox.session(python=False)
+def build(session: nox.Session) -> None:
+    """Make stubs and notebooks from the masters (-- --check)."""
+    _dojo(session, "build")
+
+
+@nox.session(python=False)
+def tests(session: nox.Session) -> None:
+    """Run the project's own tests (words after -- go to pytest)."""
+    _run(_python(session, "test"), "-m", "pytest", *session.posargs)
+
+
+@nox.session(python=False)
+def lint(session: nox.Session) -> None:
+    """Check the code's style with ruff (-- --fix mends what it can)."""
+    python = _python(session, "lint")
+    fix = "--fix" in session.posargs
+    _run(python, "-m", "ruff", "check", *(["--fix"] if fix else []), ".")
+    _run(python, "-m", "ruff", "format", *([] if fix else ["--check"]), ".")
+
+
+def _dojo(session: nox.Session, command: str) -> None:
+    _run(_python(session), "-m", "dojo", command, *session.posargs)
+
+
+def _python(session: nox.Session, extra: str | None = None) -> str:
+    """The interpreter to use, its environment up to date; with --no-venv the user's own, untouched."""
+    config = session._runner.global_config  # nox has no public word for "was --no-venv given?"
+    if config.no_venv or config.force_venv_backend == "none":
+        active = "VIRTUAL_ENV" in os.environ or "CONDA_PREFIX" in os.environ
+        on_path = shutil.which("python") or shutil.which("python3") or sys.executable
+        return sys.executable if not active and importlib.util.find_spec("torch") else on_path
+    if not PYTHON.exists():
+        print("dojo: making the environment in .nox/dojo, once; PyTorch is most of it", flush=True)
+        _run(sys.executable, "-m", "virtualenv", "--quiet", "--no-periodic-update", "--clear", str(ENVIRONMENT))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    if extra != "lint":
+        _install("core", project["dependencies"], "about 1 GB with PyTorch's CPU build, several with its CUDA build")
+    if extra is not None:
+        _install(extra, project["optional-dependencies"][extra], f"what `nox -s {session.name}` needs besides")
+    return str(PYTHON)
+
+
+def _install(what: str, requirements: list[str], note: str) -> None:
+    """Install requirements, unless the stamp says that just these are there already."""
+    wanted = hashlib.sha256(json.dumps([requirements, CONSTRAINTS.read_text("utf-8")]).encode()).hexdigest()
+    stamp = ENVIRONMENT / f"dojo-{what}.stamp"
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    print(f"dojo: bringing the environment up to date, once ({note})", flush=True)
+    quiet = [] if sys.stdout.isatty() else ["--quiet"]
+    pip = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", *quiet]
+    _run(*pip, "--constraint", str(CONSTRAINTS), *requirements)
+    stamp.write_text(wanted)
+
+
+def _run(*command: str) -> None:
+    """Run a command that speaks for itself: nox adds nothing to what it said but the exit status."""
+    process = subprocess.Popen(command, cwd=ROOT)
+    while True:
+        try:
+            status = process.wait()
+            break
+        except KeyboardInterrupt:
+            continue  # the command got it too, and cleans up after itself
+    if status:
+        if status < 0:
+            print(f"dojo: {' '.join(command)} was ended by signal {-status}", file=sys.stderr)
+        logging.getLogger("nox").setLevel(logging.CRITICAL)
+        raise nox.command.CommandFailed(return_code=status)

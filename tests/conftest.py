@@ -1,0 +1,47 @@
+"""What the tests share: one zygote for the whole run, and a short way to grade a source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from dojo import catalog, grade
+from dojo.judge import nursery
+from dojo.verdict import Check, Outcome, Verdict
+
+SEED = 20261120
+
+
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[nursery.Zygote]:
+    """The process that all workers of these tests are forked from."""
+    zygote = nursery.Zygote()
+    yield zygote
+    zygote.close()
+
+
+Grade = Callable[..., Verdict]
+
+
+@pytest.fixture(scope="session")
+def graded(zygote: nursery.Zygote) -> Grade:
+    """`graded(kata, source, seed=…, tier=…)` is the verdict on a source."""
+
+    def judge(kata: str, source: str, label: str = "attempt.py", **options: object) -> Verdict:
+        options = {"seed": SEED} | options
+        entry = grade.Entry(catalog.katas()[kata], source, label, f"nox -s grade -- {kata} --attempt {label}")
+        return grade.run([entry], grade.Options(**options), zygote)[0]
+
+    return judge
+
+
+def failures(verdict: Verdict) -> list[Check]:
+    """The checks of a verdict that keep it from passing."""
+    return [check for check in verdict.checks if not check.outcome.harmless]
+
+
+def told(verdict: Verdict) -> str:
+    """All that a verdict says about its failures."""
+    assert all(check.outcome is not Outcome.GRADER_ERROR for check in verdict.checks), verdict
+    return "\n".join([verdict.message, *(f"{c.name} {c.outcome}: {c.message}" for c in failures(verdict))])

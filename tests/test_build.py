@@ -1,0 +1,301 @@
+"""Masters become stubs and notebooks, and nobody's work is overwritten."""
+
+import ast
+import json
+import subprocess
+import sys
+
+import nbformat
+import pytest
+
+from dojo import build, catalog
+from dojo.catalog import ROOT, BrokenMaster, katas
+
+MASTER = '''\
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   dojo:
+#     title: Double
+#     track: basics
+#     level: 1
+#     minutes: 5
+#     builds_on: []
+#     sources:
+#       - "A book: with a colon"
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Double
+#
+# **Write** `double(x)` and `Twice`.
+
+# %% [markdown] tags=["hint"]
+# Add.
+
+# %% [markdown] tags=["hint"]
+# Add `x` to
+#
+# itself.
+
+# %%
+import math
+
+### BEGIN SOLUTION
+import operator
+### END SOLUTION
+
+
+# %%
+### BEGIN SOLUTION
+def helper(x):
+    return operator.add(x, x)
+
+
+### END SOLUTION
+# %%
+def double(x):
+    """Twice `x`."""
+    ### BEGIN SOLUTION
+    return helper(x)
+    ### END SOLUTION
+
+
+# %% [markdown] tags=["solution"]
+# It is a sum.
+
+
+# %%
+class Twice:
+    """Doubles."""
+
+    ### BEGIN SOLUTION
+    def _secret(self, x):
+        return double(x)
+
+    ### END SOLUTION
+    def __call__(self, x):
+        ### BEGIN SOLUTION
+        return self._secret(x)
+        ### END SOLUTION
+
+
+# %% [markdown] tags=["solution"]
+# And a class.
+'''
+STUB = '''\
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Double
+#
+# **Write** `double(x)` and `Twice`.
+
+# %%
+import math
+
+
+# %%
+def double(x):
+    """Twice `x`."""
+    raise NotImplementedError
+
+
+# %%
+class Twice:
+    """Doubles."""
+
+    def __call__(self, x):
+        raise NotImplementedError
+'''
+
+
+@pytest.fixture
+def kata(tmp_path):
+    return make(tmp_path)
+
+
+def make(root):
+    (root / "solutions").mkdir()
+    (root / "solutions" / "double.py").write_text(MASTER)
+    return katas(root)["double"]
+
+
+def change_master(kata, old="Twice `x`.", new="Two times `x`."):
+    kata.master.write_text(kata.master.read_text().replace(old, new))
+
+
+def test_the_stub_is_the_master_without_its_answer(kata):
+    assert build.stub_text(kata) == STUB
+
+
+def test_hints_explanation_and_code_come_from_the_master(kata):
+    assert build.hints(kata) == ["Add.", "Add `x` to\n\nitself."]
+    assert build.explanation(kata) == "It is a sum.\n\nAnd a class."
+    code = build.solution_code(kata)
+    assert "return self._secret(x)" in code
+    assert "SOLUTION" not in code
+    ast.parse(code)
+
+
+@pytest.mark.parametrize("marker", [build.BEGIN, build.END])
+def test_a_marker_without_its_partner_names_the_line(kata, marker):
+    kata.master.write_text(MASTER.replace(f"    {marker}\n    return helper", "    return helper", 1))
+    if marker == build.END:
+        kata.master.write_text(MASTER.replace(f"helper(x)\n    {marker}\n", "helper(x)\n"))
+    with pytest.raises(BrokenMaster, match=r"double\.py, line \d+: `### .* SOLUTION` without its partner"):
+        build.stub_text(kata)
+
+
+def test_a_stub_that_is_not_python_is_refused(kata):
+    change_master(kata, '    """Doubles."""\n', "")
+    change_master(kata, "    def __call__", "    ### BEGIN SOLUTION\n    def __call__")
+    change_master(kata, "(x)\n        ### END SOLUTION\n", "(x)\n        ### END SOLUTION\n")
+    with pytest.raises(BrokenMaster):
+        build.stub_text(kata)
+
+
+@pytest.mark.parametrize(
+    ("edit", "untouched"),
+    [
+        (lambda s: s, True),
+        (lambda s: s.replace("\n", "\r\n"), True),
+        (lambda s: s.replace('`x`."""\n', '`x`."""\n    # my plan\n\n'), True),
+        (lambda s: s.replace("import math", "import math, cmath"), False),
+        (lambda s: s.replace("    raise NotImplementedError", "    return x", 1), False),
+        (lambda s: s + "\ndef (", False),
+        (lambda s: s + "\0", False),
+        (lambda s: "", False),
+    ],
+)
+def test_only_what_python_sees_makes_a_stub_touched(kata, edit, untouched):
+    assert build.is_untouched(kata, edit(STUB)) is untouched
+
+
+def test_asking_whether_a_stub_is_untouched_needs_no_jupytext():
+    code = (
+        "import sys; from dojo import build, catalog; k = next(iter(catalog.katas().values()))\n"
+        "build.is_untouched(k, build.stub_text(k) + '#'); print({'torch', 'jupytext', 'nbformat'} & {*sys.modules})"
+    )
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "set()"
+
+
+def test_build_writes_both_files_and_then_has_nothing_to_do(kata):
+    assert build.build(root=kata.root) == (True, ["wrote katas/double.py and notebooks/double.ipynb"])
+    assert kata.stub.read_text() == STUB
+    assert build.build(root=kata.root) == (True, [])
+    assert build.build(check=True, root=kata.root) == (True, [])
+
+
+def test_a_rebuild_gives_the_same_bytes(kata):
+    build.build(root=kata.root)
+    first = kata.notebook.read_bytes()
+    kata.notebook.unlink()
+    build.build(root=kata.root)
+    assert kata.notebook.read_bytes() == first
+
+
+def test_check_says_what_is_stale_and_writes_nothing(kata):
+    build.build(root=kata.root)
+    change_master(kata)
+    clean, said = build.build(check=True, root=kata.root)
+    assert not clean
+    assert said == [
+        "katas/double.py and notebooks/double.ipynb: not what solutions/double.py gives. Run `nox -s build`."
+    ]
+    assert kata.stub.read_text() == STUB
+
+
+def test_a_stub_nobody_worked_in_follows_its_master(kata):
+    build.build(root=kata.root)
+    change_master(kata)
+    assert build.build(root=kata.root)[1] == ["wrote katas/double.py and notebooks/double.ipynb"]
+    assert "Two times" in kata.stub.read_text()
+    assert build.build(check=True, root=kata.root) == (True, [])
+
+
+@pytest.mark.parametrize("edit", ["return x", "raise NotImplementedError  # a note"])
+@pytest.mark.parametrize("newer", [False, True])
+def test_a_stub_worked_in_is_never_overwritten(kata, edit, newer):
+    build.build(root=kata.root)
+    book = kata.notebook.read_bytes()
+    worked = STUB.replace("raise NotImplementedError", edit)
+    kata.stub.write_text(worked)
+    if newer:
+        change_master(kata)
+    for check in (True, False):
+        clean, said = build.build(check=check, root=kata.root)
+        assert clean
+        assert "worked in: left as it is. `nox -s reset -- double`" in said[0]
+    assert (kata.stub.read_text(), kata.notebook.read_bytes()) == (worked, book)
+
+
+@pytest.mark.parametrize("trace", ["source", "outputs", "broken", "no marks"])
+def test_a_notebook_worked_in_is_never_overwritten(kata, trace):
+    build.build(root=kata.root)
+    change_master(kata)
+    node = json.loads(kata.notebook.read_text())
+    if trace == "source":
+        node["cells"][-1]["source"].append("\n# mine")
+    elif trace == "outputs":
+        node["cells"][-1]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "8"}]
+    elif trace == "no marks":
+        del node["metadata"]["dojo"]
+    kata.notebook.write_text("{" if trace == "broken" else json.dumps(node))
+    before = kata.notebook.read_bytes()
+    assert "worked in" in build.build(root=kata.root)[1][0]
+    assert (kata.stub.read_text(), kata.notebook.read_bytes()) == (STUB, before)
+
+
+def test_a_header_that_jupyterlab_rewrote_is_nobodys_work(kata):
+    build.build(root=kata.root)
+    kata.stub.write_text(STUB.replace("format_name: percent", "format_name: percent\n#       jupytext_version: 1.19"))
+    assert build.build(check=True, root=kata.root) == (True, [])
+    change_master(kata)
+    assert build.build(root=kata.root)[1] == ["wrote katas/double.py and notebooks/double.ipynb"]
+
+
+@pytest.mark.parametrize("name", list(katas()))
+def test_every_notebook_validates_and_carries_no_outputs(name):
+    kata = katas()[name]
+    node = build.notebook(build.stub_text(kata))
+    nbformat.validate(node)
+    assert len({cell.id for cell in node.cells}) == len(node.cells)
+    assert all(not cell.get("outputs") for cell in node.cells)
+    assert "NotImplementedError" in build.stub_text(kata)
+    if all(build.as_built(kata)):
+        written = nbformat.read(kata.notebook, as_version=4)
+        nbformat.validate(written)
+        assert all(not cell.get("outputs") for cell in written.cells), f"run `nox -s reset -- {name}`"
+
+
+def test_stubs_and_notebooks_are_up_to_date():
+    clean, said = build.build(check=True)
+    assert clean, said
+
+
+@pytest.mark.parametrize("name", list(katas()))
+def test_the_notebook_gives_its_stub_back(name):
+    from dojo import sync
+
+    stub = build.stub_text(catalog.katas()[name])
+    script = sync.script_text(build.notebook(stub), stub.encode())
+    assert script == stub

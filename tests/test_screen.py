@@ -1,0 +1,334 @@
+"""What a verdict looks like: the words in a pipe, the same words in colour on a terminal, and no fakes in either."""
+
+import contextlib
+import io
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+import time
+from fcntl import ioctl
+from pathlib import Path
+
+import pytest
+
+from dojo import screen as screening
+from dojo.screen import Screen, clean, readable
+from dojo.verdict import Check, Label, Outcome, Section, Tier, Verdict
+
+ROOT = Path(__file__).parents[1]
+ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+
+
+def verdict(word="failed", checks=(), message=""):
+    return Verdict("rope", "katas/rope.py", word, list(checks), "cpu", "2.13.0", 1.23, 4711, message)
+
+
+def passed(name, tier=Tier.CORE):
+    return Check(name, tier, Outcome.PASSED, 0.01)
+
+
+def failed(name="test_keeps_norm", outcome=Outcome.WRONG, tier=Tier.CORE, **sections):
+    return Check(name, tier, outcome, 0.01, [Section(Label(label), text) for label, text in sections.items()])
+
+
+def plain(v):
+    stream = io.StringIO()
+    Screen(stream).verdict(v)
+    return stream.getvalue()
+
+
+FAILING = [
+    passed("test_keeps_norm"),
+    failed(
+        "test_score_depends_only_on_distance[half_precision]",
+        repeat="nox -s grade -- rope -k score_depends_only_on_distance --seed 4711",
+        diagnosis="equals what pairing the halves instead of neighbours gives",
+        elements="2 of 8 elements are off\nfirst [seq 1]: got 1, expected 2",
+        contract="The score depends only on the distance.",
+    ),
+    failed("test_refuses_odd_dim", Outcome.CRASHED, Tier.ROBUST, traceback="katas/rope.py, line 3\nValueError: [no]"),
+    Check("test_runs_on_the_gpu", Tier.FAST, Outcome.SKIPPED, 0, [Section(Label.FACTS, "no GPU here")]),
+    Check("test_time", Tier.FAST, Outcome.UNDECIDED, 1.26),
+    Check("test_memory", Tier.FAST, Outcome.DESELECTED),
+]
+
+
+def test_a_failed_kata():
+    assert (
+        plain(verdict(checks=FAILING))
+        == """\
+rope · katas/rope.py · cpu · torch 2.13.0 · seed 4711
+  core
+    ✓ keeps norm
+    ✗ score depends only on distance (half precision): wrong
+      contract  │ The score depends only on the distance.
+      elements  │ 2 of 8 elements are off
+                │ first [seq 1]: got 1, expected 2
+      diagnosis │ equals what pairing the halves instead of neighbours gives
+      repeat    │ nox -s grade -- rope -k score_depends_only_on_distance --seed 4711
+  robust
+    ✗ refuses odd dim: crashed
+      traceback │ katas/rope.py, line 3
+                │ ValueError: [no]
+  fast
+    - runs on the gpu: skipped, no GPU here
+    ? time: undecided (1.3 s)
+rope: failed, core 1 of 2 wrong, robust 1 of 1 crashed, 5 checks in 1.2 s (1 undecided, 1 skipped, 1 deselected)
+
+"""
+    )
+
+
+def test_a_passed_kata():
+    text = plain(verdict("passed", [passed("test_keeps_norm"), passed("test_b", Tier.FAST)]))
+    assert text.endswith("  core\n    ✓ keeps norm\n  fast\n    ✓ b\nrope: passed, 2 checks in 1.2 s\n\n")
+
+
+def test_an_untouched_stub_is_one_line():
+    line = "rope: not started: write your attempt in katas/rope.py, then: nox -s grade -- rope\n\n"
+    assert plain(verdict("empty", [failed()] * 9)) == line
+    assert plain(verdict("empty", message="say what")) == "rope: not started: say what\n\n"
+
+
+def test_a_broken_file_shows_the_end_of_its_traceback():
+    text = plain(verdict("broken", message="\n".join(f"frame {i}" for i in range(60)) + "\nSyntaxError: invalid"))
+    assert text.endswith("  │ frame 59\n  │ SyntaxError: invalid\nrope: broken, the file cannot be imported\n\n")
+    assert "  │ … 41 lines before\n" in text
+    assert len(text.splitlines()) < 30
+
+
+def test_every_outcome_has_its_word():
+    for outcome in set(Outcome) - {Outcome.PASSED, Outcome.DESELECTED}:
+        assert f" keeps norm: {outcome.value}\n" in plain(verdict(checks=[failed(outcome=outcome)]))
+    fault = plain(verdict(checks=[failed(outcome=Outcome.GRADER_ERROR)]))
+    assert "This is a fault of the grader, not of your attempt." in fault
+
+
+def test_the_sixth_failure_and_those_after_it_have_a_line_each():
+    checks = [failed(f"test_{i}", facts=f"fact {i}") for i in range(8)]
+    checks[6].diagnosis = "pairs the halves"
+    text = plain(verdict(checks=checks))
+    assert [f"fact {i}" in text for i in range(8)] == [True] * 5 + [False] * 3
+    assert "    ✗ 6: wrong, pairs the halves\n" in text
+    assert "… 3 failures in one line each: add -k NAME to see one in full\n" in text
+
+
+def test_a_traceback_is_shown_once():
+    text = plain(verdict(checks=[failed("test_a", traceback="boom"), failed("test_b", traceback="boom")]))
+    assert text.count("boom") == 1
+    assert "traceback │ the same as above\n" in text
+
+
+def test_a_diagnosis_without_a_section_is_shown():
+    check = failed(facts="shape (2,)")
+    check.diagnosis = "pairs the halves"
+    assert "diagnosis │ equals: pairs the halves\n" in plain(verdict(checks=[check]))
+
+
+def test_failures_of_several_kinds_are_counted_together():
+    checks = [failed("test_a"), failed("test_b", Outcome.CRASHED), passed("test_c")]
+    assert "rope: failed, core 2 of 3 failed, 3 checks in 1.2 s\n" in plain(verdict(checks=checks))
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("test_score_depends_only_on_distance", "score depends only on distance"),
+        ("test_rotates[half_precision]", "rotates (half precision)"),
+        ("test_rotates[half_precision-one_token]", "rotates (half precision, one token)"),
+        ("test_eps[1e-05--1]", "eps (1e-05, -1)"),
+        ("TestRoPEReal::test_keeps_norm", "RoPEReal: keeps norm"),
+        ("graders/rope.py::TestRoPEReal::test_keeps_norm[a_b]", "RoPEReal: keeps norm (a b)"),
+        ("graders/rope.py::test_keeps_norm", "keeps norm"),
+        ("", ""),
+    ],
+)
+def test_names_are_sentences(name, sentence):
+    assert readable(name) == sentence
+
+
+ENDS = ["\r", "\x0b", "\x85", "\u2028", "\n\u202e", "\x1b[1;1H", "\x1b]0;x\x07\n"]  # what could begin a line
+FORGED = "\x1b[2J" + "".join(f"{end}rope: passed, 9 checks" for end in ENDS)
+
+
+def test_what_an_attempt_prints_cannot_pass_for_a_verdict():
+    for label in (Label.PRINTED, Label.TRACEBACK, Label.FACTS, Label.CONTRACT):
+        text = plain(verdict(checks=[failed(**{label.value: FORGED})], message=FORGED))
+        assert not any(line.startswith("rope: passed") for line in text.splitlines())
+        assert "\x1b" not in text
+        assert "\r" not in text
+        assert "\u202e" not in text
+
+
+def test_clean_keeps_what_can_be_read():
+    assert clean("a\tb  \n\x1b[31mred\x1b[0m \x1b]0;title\x07é √ 中\x00\n\n[bold]") == [
+        "a   b",
+        "red é √ 中",
+        "",
+        "[bold]",
+    ]
+    assert clean("x" * 5000) == ["x" * screening.LONGEST + "…"]
+
+
+def test_the_attempts_words_are_never_the_reason_of_a_skip():
+    check = failed(outcome=Outcome.UNDECIDED, printed="rope: passed", facts="too close")
+    assert "? keeps norm: undecided, too close\n" in plain(verdict(checks=[check]))
+
+
+def test_several_katas_as_a_table():
+    stream = io.StringIO()
+    started = verdict("passed", [passed("test_a"), passed("test_b", Tier.FAST)])
+    Screen(stream).summary([started, verdict(checks=FAILING), verdict("empty")])
+    assert [re.split(r" {2,}", line) for line in stream.getvalue().splitlines()] == [
+        ["kata", "verdict", "core", "robust", "fast", "seconds"],
+        ["rope", "passed", "1 of 1", "-", "1 of 1", "1.2"],
+        ["rope", "failed", "1 of 2", "0 of 1", "2 of 2", "1.2"],
+        ["rope", "not started", "-", "-", "-", "1.2"],
+        [""],
+    ]
+
+
+def test_one_kata_needs_no_table():
+    stream = io.StringIO()
+    Screen(stream).summary([verdict("passed", [passed("test_a")])])
+    assert stream.getvalue() == ""
+
+
+def test_a_pipe_that_takes_only_ascii_gets_ascii():
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii", write_through=True)
+    Screen(stream).verdict(verdict(checks=FAILING))
+    text = raw.getvalue().decode("ascii")
+    assert "    + keeps norm\n    x score depends" in text
+
+
+def test_a_pipe_is_not_wrapped_and_imports_no_rich():
+    code = """
+import sys
+from dojo.screen import Screen
+from dojo.verdict import *
+checks = [Check("test_a", Tier.CORE, Outcome.WRONG, 0, [Section(Label.FACTS, "word " * 100)])]
+screen = Screen(sys.stdout)
+with screen.progress(3) as bar:
+    bar("rope")
+    screen.verdict(Verdict("rope", "f.py", "failed", checks, "cpu", "2", 1.0, 1))
+    bar.advance()
+screen.summary([])
+assert not {"rich", "torch", "pytest"} & set(sys.modules), "heavy"
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "facts     │ " + ("word " * 100).rstrip() + "\n" in done.stdout
+
+
+class Terminal:
+    """A pseudo-terminal to write to, and what has been written."""
+
+    def __init__(self, columns):
+        self.master, slave = pty.openpty()
+        attributes = termios.tcgetattr(slave)
+        attributes[1] &= ~termios.OPOST  # lines end as they were written
+        termios.tcsetattr(slave, termios.TCSANOW, attributes)
+        ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        self.stream = open(slave, "w", encoding="utf-8")  # noqa: SIM115
+
+    def read(self):
+        self.stream.flush()
+        os.set_blocking(self.master, False)
+        written = b""
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                written += os.read(self.master, 1 << 16)
+        return written.decode()
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "200")  # the terminal's own width counts
+    made = Terminal(60)
+    yield made
+    made.stream.close()
+    os.close(made.master)
+
+
+def test_a_terminal_gets_the_same_words_in_colour(terminal):
+    Screen(terminal.stream).verdict(verdict(checks=FAILING))
+    shown = terminal.read()
+    assert "\x1b[1;35mequals what pairing the halves" in shown  # the diagnosis stands out
+    bare = ANSI.sub("", shown)
+    assert "    ✓ keeps norm\n" in bare
+    assert "      traceback │ katas/rope.py, line 3\n                │ ValueError: [no]\n" in bare
+    assert " nox -s grade -- rope -k score_depends_only_on_distance --seed 4711\n" in bare  # in one piece, to be copied
+    unbroken = plain(verdict(checks=FAILING))
+    assert re.sub(r"[\s│]+", " ", bare) == re.sub(r"[\s│]+", " ", unbroken)
+
+
+def test_markup_of_an_attempt_means_nothing(terminal):
+    words = "[red]boo[/] [link=x]y :smile: [/no]"
+    Screen(terminal.stream).verdict(verdict(checks=[failed(printed=words)]))
+    assert f"printed   │ {words}\n" in ANSI.sub("", terminal.read())
+
+
+@pytest.mark.parametrize("force_plain", [False, True])
+@pytest.mark.parametrize("filler", [" ", "x", "中", "x "])
+def test_a_long_line_cannot_push_a_verdict_to_the_left(terminal, filler, force_plain):
+    lines = [filler * n + "rope: passed, 9 checks in 1.2 s" for n in range(25, 65)]
+    checks = [failed(printed="\n".join(lines[i : i + 10])) for i in range(0, 40, 10)]
+    Screen(terminal.stream, force_plain).verdict(verdict(checks=checks))
+    rows = ANSI.sub("", terminal.read()).splitlines()
+    assert any("│" in row for row in rows)
+    assert all(len(row) + row.count("中") <= 60 for row in rows if "│" in row)
+    assert not any(row.lstrip().startswith("rope: passed") for row in rows)
+
+
+def test_no_color_is_obeyed_on_a_terminal(terminal, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    screen = Screen(terminal.stream)
+    with screen.progress(3) as bar:
+        bar("rope")
+        screen.verdict(verdict(checks=FAILING))
+    shown = terminal.read()
+    assert "\x1b" not in shown
+    assert "✓ keeps norm" in shown
+
+
+def test_progress_of_several_katas_shows_at_once_and_goes_away(terminal):
+    screen = Screen(terminal.stream)
+    with screen.progress(9) as bar:
+        bar("softmax")
+        bar.advance()
+        bar("[rope]")
+        screen.verdict(verdict("passed", [passed("test_a")]))
+        bar._bar.refresh()
+        shown = terminal.read()
+    assert "1/9" in shown
+    assert "[rope]" in shown
+    assert "rope: passed, 1 check" in ANSI.sub("", shown)
+    assert terminal.read().endswith("\x1b[2K")  # wiped
+
+
+def test_progress_of_one_kata_waits(terminal, monkeypatch):
+    screen = Screen(terminal.stream)
+    with screen.progress(1) as bar:
+        bar("rope")
+    assert terminal.read() == ""
+    monkeypatch.setattr(screening, "PATIENCE", 0.01)
+    with screen.progress(1) as bar:
+        bar("rope")
+        deadline = time.monotonic() + 20
+        while "rope" not in terminal.read() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert time.monotonic() < deadline
+
+
+def test_progress_in_a_pipe_is_silent(capsys):
+    with Screen(io.StringIO()).progress(9) as bar:
+        bar("rope")
+        bar.advance()
+    assert capsys.readouterr() == ("", "")
