@@ -173,13 +173,14 @@ def as_built(kata: Kata) -> tuple[bool, bool]:
     """Whether the stub, and whether the notebook's cells, are word for word as the same build wrote them."""
     found = _read_notebook(kata)
     marks = _marks(found or {})
-    script = kata.stub.exists() and _script_mark(kata) in (marks.get("stub"), _stub_mark(stub_text(kata)))
+    stub_mark = marks.get("stub") or _stub_mark(stub_text(kata))
+    script = kata.stub.exists() and _script_mark(kata) == stub_mark
     return script, found is not None and _cells_mark(found) == marks.get("cells")
 
 
 def read_text(path: Path) -> str:
-    """A script's text with plain newlines, whatever the editor made of them; undecodable bytes become U+FFFD."""
-    return path.read_bytes().decode("utf-8-sig", "replace").replace("\r\n", "\n")
+    """A script's text with plain newlines and no byte order mark, whatever the editor made of them."""
+    return path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
 
 
 def split(text: str) -> tuple[str, list[Cell]]:
@@ -291,7 +292,10 @@ def _marks(node: dict) -> dict:
 
 
 def _script_mark(kata: Kata) -> str:
-    return _stub_mark(read_text(kata.stub))
+    try:
+        return _stub_mark(read_text(kata.stub))
+    except UnicodeDecodeError:
+        return "nothing that build writes"
 
 
 def _stub_mark(stub: str) -> str:

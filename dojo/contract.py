@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from dojo import rule
-from dojo.expect import NOTHING_BANNED, Ban, Call, Draw, Wrong, build, fail, match, parameters_are
+from dojo.expect import NOTHING_BANNED, Ban, Call, Draw, Wrong, build, fail, match, parameters_are, tensor
 from dojo.judge.faults import Fault, Raised
 from dojo.judge.proxy import Attempt, Callable_, Module
 from dojo.judge.race import Race, race
@@ -114,22 +114,25 @@ class Contract:
 
     @robust
     def test_each_call_stands_alone(self, attempt: Attempt, draw: Draw) -> None:
-        make = next(iter(self.cases.values()))
-        first = make(draw)
-        second = first.with_inputs(
-            **{k: v.flip(0) * -0.5 if _floating(v) else v for k, v in first.inputs.items()},
-        )
-        callee = self.ready(attempt, self.on_device(attempt, first))
-        args, kwargs = self.arguments(self.on_device(attempt, first))
+        call = next(iter(self.cases.values()))(draw)
+        callee = self.ready(attempt, self.on_device(attempt, call))
+        args, kwargs = self.arguments(self.on_device(attempt, call))
         prepared = callee.prepare(*args, **kwargs)
-        results = [prepared.go()]
-        args, kwargs = self.arguments(self.on_device(attempt, second))
-        prepared.refill(*args, **kwargs)
-        results.append(prepared.go())
-        for which, call, kept in zip(("first", "second"), (first, second), results, strict=True):
-            got = {"result": prepared.fetch(kept)}
-            told = f"{which} of two calls with the same tensors, refilled in between"
-            self.compare(attempt, draw, told, call, got, torch.float32, None)
+        # The same tensor objects, then the same sum in another order, then one element changed: no key tells them apart.
+        calls = [call, call.with_inputs(**_each_float(call, _reversed)), call.with_inputs(**_each_float(call, _nudged))]
+        kept = []
+        for each in calls:
+            args, kwargs = self.arguments(self.on_device(attempt, each))
+            prepared.refill(*args, **kwargs)
+            kept.append(prepared.go())
+        for number, (each, result) in enumerate(zip(calls, kept, strict=True), 1):
+            told = f"call {number} of {len(calls)} with the same tensors, refilled in between"
+            self.compare(attempt, draw, told, each, {"result": prepared.fetch(result)}, torch.float32, None)
+        prepared.spoil(prepared.go())
+        got = {"result": prepared.fetch(prepared.go())}
+        self.compare(
+            attempt, draw, "the same call again, after its first result was overwritten", each, got, torch.float32, None
+        )
 
     @fast
     def test_operation_count_does_not_grow(self, attempt: Attempt, draw: Draw) -> None:
@@ -257,12 +260,10 @@ class Contract:
         leaves = {k: _leaf(v, gradients) for k, v in here.inputs.items()}
         args, kwargs = self.arguments(here.with_inputs(**leaves))
         with torch.set_grad_enabled(gradients), self.told(attempt, case, call):
-            result = callee(*args, **kwargs)
+            result = tensor(callee(*args, **kwargs), attempt.device)
             got = {"result": result}
         cotangent = None
         if gradients:
-            if not isinstance(result, Tensor):
-                fail("the result is a tensor", f"got a {type(result).__name__}")
             cotangent = draw.normal(*result.shape).to(result.dtype)
             sources = {k: v for k, v in (leaves | callee.parameters()).items() if _floating(v)}
             with self.told(attempt, case, call):
@@ -282,13 +283,11 @@ class Contract:
     ) -> None:
         """Hold results and gradients against the oracle under the error rule."""
         context = self.setting(attempt, case, call)
-        result = got["result"]
-        if isinstance(result, Tensor) and result.dtype is not dtype:
+        with self.told(attempt, case, call):
+            result = tensor(got["result"], attempt.device)
+        if result.dtype is not dtype:
             seen = Section(Label.FACTS, f"got {_bare(result.dtype)} for {_bare(dtype)}")
             raise Wrong("the result has the dtype of the input", seen, context, where=case)
-        if isinstance(result, Tensor) and result.device.type != torch.device(attempt.device).type:
-            seen = Section(Label.FACTS, f"got it on {result.device}, expected it on {attempt.device}")
-            raise Wrong("the result is on the device of the input", seen, context, where=case)
         if cotangent is not None and tuple(cotangent.shape) != tuple(self.oracle_shape(call)):
             cotangent = None  # the shape is wrong: the comparison of the result will say so
         allowances = rule.budget(
@@ -310,7 +309,9 @@ class Contract:
             sentence = f"{name} matches the definition" if name == "result" else f"{name} is right"
             axes = self.axes.get(name.removeprefix("gradient of "), "out in")
             try:
-                used = match(value.cpu() if isinstance(value, Tensor) else value, expected, allowed, sentence, axes, context)
+                used = match(
+                    value.cpu() if isinstance(value, Tensor) else value, expected, allowed, sentence, axes, context
+                )
             except Wrong as wrong:
                 wrong.where = f"{case}: {name}"
                 raise
@@ -418,6 +419,20 @@ def _floating(value: Any) -> bool:
 
 def _leaf(value: Any, grad: bool) -> Any:
     return value.detach().clone().requires_grad_() if grad and _floating(value) else value
+
+
+def _each_float(call: Call, change: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
+    return {k: change(v) for k, v in call.inputs.items() if _floating(v)}
+
+
+def _reversed(value: Tensor) -> Tensor:
+    return value.flatten().flip(0).reshape(value.shape)
+
+
+def _nudged(value: Tensor) -> Tensor:
+    changed = _reversed(value)
+    changed.view(-1)[-1] += 1
+    return changed
 
 
 def _shaken(value: Any, draw: Draw) -> Any:

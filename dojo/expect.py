@@ -109,6 +109,19 @@ def named_shape(tensor: Tensor, names: str) -> str:
     return ", ".join(f"{n} {s}" for n, s in zip(axis_names(tensor.dim(), names), tensor.shape, strict=True)) or "scalar"
 
 
+def tensor(value: Any, device: str = "cpu") -> Tensor:
+    """`value`, once it is sure to be a tensor with data on this device.
+
+    Raises:
+        Wrong: it is none.
+    """
+    if not isinstance(value, Tensor):
+        fail("the result is a tensor", f"got a {type(value).__name__}, not a torch.Tensor")
+    if value.device.type != torch.device(device).type:
+        fail("the result is on the device of the input", f"got it on {value.device}, expected it on {device}")
+    return value
+
+
 def match(got: Any, expected: Tensor, allowed: Tensor | None, sentence: str, axes: str, *context: Section) -> float:
     """Compare a tensor with the oracle's; returns the largest error in units of the allowed error.
 
@@ -117,8 +130,7 @@ def match(got: Any, expected: Tensor, allowed: Tensor | None, sentence: str, axe
     Raises:
         Wrong: with facts, elements, pattern and map.
     """
-    if not isinstance(got, Tensor):
-        raise Wrong(sentence, Section(Label.FACTS, f"got a {type(got).__name__}, expected a tensor"), got=got)
+    got = tensor(got)
     exact = allowed is None
     allowed = torch.zeros(expected.shape, dtype=torch.float64) if exact else allowed
     if got.shape == expected.shape and got.is_complex() == expected.is_complex():

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dojo import build, catalog, store
+from dojo import build, catalog, store, sync
 from dojo.catalog import Kata, Trouble
 from dojo.judge import nursery
 
 if TYPE_CHECKING:
-    from dojo.verdict import Verdict
+    from dojo.plugin import Judging
+    from dojo.verdict import Check, Verdict
 
 GRADER_WATCHDOG = 300  # seconds that pytest-timeout gives one check: the judge's own deadlines come long before
 
@@ -72,6 +73,9 @@ def main(args: argparse.Namespace) -> int:
         raise Trouble(f"no check is left after -k {args.expression!r} and --tier {args.tier}")
     if args.json:
         store.write_atomic(Path(args.json), json.dumps([v.to_json() for v in verdicts], indent=1) + "\n")
+    if not (args.attempt or args.solution):
+        for kata in katas:
+            sync.sync(kata)  # after the verdict, which an edited script need not wait for
     _remember(entries, verdicts, args)
     return 0 if all(verdict.verdict == "passed" for verdict in verdicts) else 1
 
@@ -110,18 +114,38 @@ def run(
         reference = make(master, kata.say(kata.master))
         subjects[kata.name] = Subject(kata.name, attempt, reference, master, make, entry.repeat)
     if subjects:
-        judging = Judging(subjects, options.seed, options.tier, options.diagnose and not options.debug, finished)
-        _session([entry.kata for entry in entries if entry.kata.name in subjects], options, judging)
+        blind = options.device == "cuda" and not torch.cuda.is_available()
+        skip = "skipped: no GPU, this PyTorch sees none" if blind else ""
+        diagnose = options.diagnose and not options.debug
+        judging = Judging(subjects, options.seed, options.tier, diagnose, skip, finished)
+        try:
+            _session([entry.kata for entry in entries if entry.kata.name in subjects], options, judging)
+        finally:
+            for subject in subjects.values():
+                subject.close()
     for name, subject in subjects.items():
-        subject.close()
-        verdict = verdicts[name]
-        verdict.checks = list(subject.checks.values())
-        verdict.seconds = sum(check.seconds for check in verdict.checks)
-        good = verdict.checks and all(check.outcome.harmless for check in verdict.checks)
-        verdict.verdict = "passed" if good else "failed"
+        _conclude(verdicts[name], list(subject.checks.values()), options)
     for verdict in verdicts.values():
         verdict.seconds = verdict.seconds or time.perf_counter() - begun
     return list(verdicts.values())
+
+
+def _conclude(verdict: Verdict, checks: list[Check], options: Options) -> None:
+    """Fill in what the checks of a kata come to; passing takes at least one check that ran and passed."""
+    from dojo.verdict import Outcome
+
+    failed = [check for check in checks if not check.outcome.harmless]
+    if options.stop_at_first:
+        for check in failed[1:]:
+            check.outcome = Outcome.DESELECTED  # not reached
+    verdict.checks = checks
+    verdict.seconds = sum(check.seconds for check in checks)
+    passed = not failed and any(check.outcome is Outcome.PASSED for check in checks)
+    verdict.verdict = "passed" if passed else "failed"
+    if options.debug:
+        verdict.verdict, verdict.message = "unjudged", "run inside the grader's process for debugging: not judged"
+    elif not failed and not passed and checks:
+        verdict.message = "nothing was judged: every check was skipped"
 
 
 def _entry(kata: Kata, args: argparse.Namespace) -> Entry:
@@ -129,11 +153,8 @@ def _entry(kata: Kata, args: argparse.Namespace) -> Entry:
     if args.solution:
         return Entry(kata, build.read_text(kata.master), kata.say(kata.master), f"{command} --solution")
     if args.attempt is None:
-        from dojo import sync
-
-        told = sync.sync(kata)
-        if told:
-            print(told, file=sys.stderr)
+        if not kata.stub.exists() or "notebook" in sync.pending(kata):
+            print(sync.sync(kata) or "", file=sys.stderr)
         return Entry(kata, _read(kata.stub), kata.say(kata.stub), command)
     path = Path(args.attempt)
     return Entry(kata, _read(path), str(path), f"{command} --attempt {shlex.quote(str(path))}")
@@ -190,17 +211,28 @@ def _debugged(options: Options) -> Callable:
     return lambda source, label: LocalAttempt(None, source, label, device=options.device)
 
 
-def _session(katas: list[Kata], options: Options, judging: object) -> None:
+def _session(katas: list[Kata], options: Options, judging: Judging) -> None:
     import pytest
 
     arguments = [str(kata.grader) for kata in katas]
     arguments += ["-c", "/dev/null", f"--rootdir={catalog.ROOT}", "--import-mode=importlib", "-p", "no:cacheprovider"]
-    arguments += ["-p", "no:terminal", "-o", "python_files=*.py", "-p", "no:faulthandler", "-p", "no:unraisableexception"]
+    arguments += [
+        "-p",
+        "no:terminal",
+        "-o",
+        "python_files=*.py",
+        "-p",
+        "no:faulthandler",
+        "-p",
+        "no:unraisableexception",
+    ]
     arguments += [] if options.debug else [f"--timeout={GRADER_WATCHDOG}"]
     arguments += ["-s"] if options.debug else []
     arguments += ["-k", options.keyword] if options.keyword else []
     arguments += ["-x"] if options.stop_at_first else []
     pytest.main(arguments, plugins=[judging])
+    if judging.interrupted:
+        raise KeyboardInterrupt
 
 
 def _remember(entries: list[Entry], verdicts: list[Verdict], args: argparse.Namespace) -> None:

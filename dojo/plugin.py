@@ -6,6 +6,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,9 +49,18 @@ class Judging:
     """Holds the subjects of one run; a check without a recorded outcome counts as failed."""
 
     def __init__(
-        self, subjects: dict[str, Subject], seed: int, tier: str | None, diagnose: bool, finished: Callable[[str], None]
+        self,
+        subjects: dict[str, Subject],
+        seed: int,
+        tier: str | None = None,
+        diagnose: bool = True,
+        skip: str = "",
+        finished: Callable[[str], None] = lambda kata: None,
     ) -> None:
-        self.subjects, self.seed, self.tier, self.diagnose, self.finished = subjects, seed, tier, diagnose, finished
+        self.subjects, self.seed, self.tier, self.diagnose = subjects, seed, tier, diagnose
+        self.skip = skip  # why nothing can be judged here, if so
+        self.finished = finished
+        self.interrupted = False
 
     @pytest.fixture
     def attempt(self, request: pytest.FixtureRequest) -> Attempt:
@@ -89,11 +99,23 @@ class Judging:
             check = Check(_name(item), _tier(item), Outcome.GRADER_ERROR, sections=[unseen])
             self.subjects[item.path.stem].checks[item.nodeid] = check
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            kata = Path(report.fspath).stem
+            told = Section(Label.CONTRACT, f"our fault, not yours: the grader cannot be read: {report.longrepr}")
+            check = Check("the grader itself", Tier.CORE, Outcome.GRADER_ERROR, sections=[told])
+            self.subjects[kata].checks[report.nodeid] = check
+
+    def pytest_keyboard_interrupt(self) -> None:
+        self.interrupted = True
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         subject = self.subjects[item.path.stem]
         check, started = subject.checks[item.nodeid], time.perf_counter()
         try:
+            if self.skip:
+                pytest.skip(self.skip)
             yield
         except Fault as fault:
             check.outcome, check.sections = fault.outcome, list(fault.sections)

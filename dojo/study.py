@@ -24,7 +24,10 @@ def has_passed(kata: Kata) -> bool:
 def state(kata: Kata) -> str:
     """How the user's attempt stands, in words."""
     passed = store.read_state(_passed(kata)).get(kata.name)
-    text = build.read_text(kata.stub) if kata.stub.exists() else None
+    try:
+        text = build.read_text(kata.stub) if kata.stub.exists() else None
+    except UnicodeDecodeError:
+        return "not UTF-8"
     if text is not None and passed == _digest(text):
         return "passed"
     if text is not None and not build.is_untouched(kata, text):

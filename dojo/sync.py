@@ -131,8 +131,9 @@ def _load(kata: Kata, book: bytes, source: str | None = None) -> NotebookNode | 
     import nbformat
 
     try:
-        # nbformat logs what a schema minds; for us it is enough that it has cells
-        node = nbformat.reads(book.decode("utf-8-sig"), as_version=4)
+        text = book.decode("utf-8-sig")
+        json.loads(text)  # says where it breaks off, which nbformat does not
+        node = nbformat.reads(text, as_version=4)  # only logs what the schema minds; cells are enough for us
         _cells(node)
         return node
     except Exception as error:  # nbformat raises a dozen kinds over broken files, and all mean the same here

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from dojo.bugs import Bug
 from dojo.contract import Contract, core, robust
-from dojo.expect import Ban, Call, Draw, fail
+from dojo.expect import Ban, Call, Draw, fail, tensor
 from dojo.judge.proxy import Attempt
 
 
@@ -93,7 +93,7 @@ class TestSoftmax(Contract):
 
     @robust
     def test_rows_sum_to_one_in_float32(self, attempt: Attempt, draw: Draw) -> None:
-        sums = self.ready(attempt, Call({}))(draw.normal(7, 1000, scale=10)).sum(-1)
+        sums = tensor(self.ready(attempt, Call({}))(draw.normal(7, 1000, scale=10))).sum(-1)
         if not torch.allclose(sums, torch.ones(7), rtol=0, atol=1e-5):
             fail("the weights of a row sum to 1", f"sums lie between {sums.min():.6f} and {sums.max():.6f}")
 

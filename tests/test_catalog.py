@@ -87,7 +87,7 @@ def test_a_broken_header_names_the_file_and_the_fault(root):
 
 
 def test_without_solutions_it_says_where_it_looked(tmp_path):
-    with pytest.raises(Trouble, match="there is no folder .*solutions"):
+    with pytest.raises(Trouble, match=r"there is no folder .*solutions"):
         katas(tmp_path)
 
 

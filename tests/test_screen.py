@@ -4,11 +4,13 @@ import contextlib
 import io
 import os
 import pty
+import queue
 import re
 import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
 from fcntl import ioctl
 from pathlib import Path
@@ -235,15 +237,29 @@ class Terminal:
         termios.tcsetattr(slave, termios.TCSANOW, attributes)
         ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         self.stream = open(slave, "w", encoding="utf-8")  # noqa: SIM115
+        # A terminal is read all the time: its buffer is small, and a writer waits when it is full.
+        self.written, self.rest = queue.Queue(), b""
+        self.reader = threading.Thread(target=self._follow, daemon=True)
+        self.reader.start()
+
+    def _follow(self):
+        with contextlib.suppress(OSError):  # raised when the other end is closed
+            while data := os.read(self.master, 1 << 16):
+                self.written.put(data)
 
     def read(self):
+        """What has been written since the last call."""
+        self.stream.write("\0")  # nothing else writes one
         self.stream.flush()
-        os.set_blocking(self.master, False)
-        written = b""
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                written += os.read(self.master, 1 << 16)
-        return written.decode()
+        while b"\0" not in self.rest:
+            self.rest += self.written.get(timeout=30)
+        data, _, self.rest = self.rest.partition(b"\0")
+        return data.decode()
+
+    def close(self):
+        self.stream.close()
+        self.reader.join()
+        os.close(self.master)
 
 
 @pytest.fixture
@@ -253,8 +269,7 @@ def terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")  # the terminal's own width counts
     made = Terminal(60)
     yield made
-    made.stream.close()
-    os.close(made.master)
+    made.close()
 
 
 def test_a_terminal_gets_the_same_words_in_colour(terminal):

@@ -22,11 +22,24 @@ WALL_LIMIT = 15.0  # seconds by the clock on the wall, for an attempt that sleep
 LOAD_FACTOR = 4  # importing may pull in more of torch than a call does
 SHOWN_OUTPUT = 8 << 10
 
+# What an answer must hold, by request, so that a forged one is told from a right one before anybody relies on it.
+ANSWERS: dict[str, dict[str, type]] = {
+    "load": {"names": list},
+    "backward": {"inputs": list, "parameters": dict},
+    "describe": {"parameters": dict, "trainable": list, "buffers": list, "state": dict},
+    "observe": {"meter": dict},
+    "prepare": {"value": wire.Remote},
+    "go": {"value": wire.Remote},
+}
+READINGS = {"operations": dict, "largest": dict, "complex": dict, "foreign": list, "profiled": list, "entered": list}
+
 
 class Worker:
     """One process that runs one attempt. Requests either answer or end the worker with a fault that says why."""
 
-    def __init__(self, zygote: Zygote | FreshStarts, filename: str, readable: list[str], memory: int | None = MEMORY) -> None:
+    def __init__(
+        self, zygote: Zygote | FreshStarts, filename: str, readable: list[str], memory: int | None = MEMORY
+    ) -> None:
         self.zygote = zygote
         self.channel, theirs = socket.socketpair()
         self.output, writing = os.pipe()
@@ -89,9 +102,9 @@ class Worker:
         reply = self._checked(wire.load, bytes(buffer[:header]), buffer[header : sum(expected)])
         if not isinstance(reply, dict) or reply.get("token") != token or len(buffer) > sum(expected):
             self._junk("it does not answer what was asked")
-        return self._understood(reply)
+        return self._understood(request["do"], reply)
 
-    def _understood(self, reply: dict) -> dict:
+    def _understood(self, asked: str, reply: dict) -> dict:
         if "forbidden" in reply:
             raised = reply["raised"]
             lines = [Section(Label.TRACEBACK, raised["lines"])] if raised["lines"] else []
@@ -100,6 +113,9 @@ class Worker:
             raise Raised(**{k: reply["raised"][k] for k in ("kind", "text", "bases", "lines")})
         if "unanswerable" in reply:
             raise Died(Outcome.WRONG, reply["unanswerable"])
+        holds = [(reply, ANSWERS.get(asked, {})), (reply.get("meter"), READINGS if asked == "observe" else {})]
+        if any(not isinstance(part.get(key), kind) for part, keys in holds for key, kind in keys.items()):
+            self._junk("it does not answer what was asked")
         return reply
 
     def _checked(self, read: Any, *parts: Any) -> Any:

@@ -177,6 +177,10 @@ class Prepared:
         """The result itself, which the worker then lets go."""
         return self.callee.attempt.ask(do="fetch", kept=kept)["value"]
 
+    def spoil(self, kept: wire.Remote) -> None:
+        """Overwrite a result in the worker and let it go."""
+        self.callee.attempt.ask(do="spoil", kept=kept)
+
 
 class _Call(torch.autograd.Function):
     """A remote call as a node of the judge's graph: its backward is a request to the worker."""

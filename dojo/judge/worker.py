@@ -176,6 +176,12 @@ class Session:
     def fetch(self, kept: wire.Remote) -> dict:
         return {"value": self.outgoing(self.objects.pop(kept.number))}
 
+    def spoil(self, kept: wire.Remote) -> dict:
+        """Overwrite a kept result, as its owner may."""
+        with torch.no_grad():
+            self.objects.pop(kept.number).zero_()
+        return {}
+
     def drop(self, kept: list[int]) -> dict:
         for number in kept:
             self.objects.pop(number, None)
@@ -185,10 +191,14 @@ class Session:
         operation = HANDLERS[request.pop("do")]
         return lambda: operation(self, **request)
 
+    def perform(self, request: dict) -> dict:
+        """Do what `request` says; the attempt's exceptions pass through."""
+        return self._handler(request)()
+
     def answer(self, request: dict) -> dict:
         """Do what `request` says; whatever the attempt raises becomes part of the answer."""
         try:
-            return self._handler(request)()
+            return self.perform(request)
         except Unanswerable as error:
             return {"unanswerable": str(error)}
         except BaseException as error:
@@ -199,7 +209,7 @@ class Session:
     def explain(self, error: BaseException) -> dict:
         """The exception in plain data, with the attempt's own lines and none of ours."""
         text = _safe_text(error)
-        own = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == self.filename]
+        own = [f for f in frames(error) if f.filename == self.filename]
         lines = [f"{f.filename}:{f.lineno} in {f.name}\n    {f.line}" for f in own]
         if isinstance(error, SyntaxError) and error.filename == self.filename:
             lines = ["".join(traceback.format_exception_only(error)).strip()]
@@ -212,7 +222,7 @@ class Session:
 HANDLERS: dict[str, Callable[..., dict]] = {
     name: getattr(Session, name)
     for name in (
-        "load call backward describe assign cast mode observe elsewhere prepare refill go fetch drop".split()
+        "load call backward describe assign cast mode observe elsewhere prepare refill go fetch spoil drop".split()
     )
 }
 
@@ -225,6 +235,7 @@ def serve(channel: socket.socket, config: dict) -> None:
     siblings.__path__ = readable
     sys.modules["katas"] = siblings
     meter.bar_other_frameworks()
+    torch.compile = _run_eagerly  # the compiler needs files and processes, which a worker has not; values stay the same
     limits.confine(readable, config["memory"])
     session = Session(config)
     while True:
@@ -240,6 +251,16 @@ def serve(channel: socket.socket, config: dict) -> None:
             parts = wire.dump({"unanswerable": str(error), "token": token})
         for part in parts:
             channel.sendall(part)
+
+
+def _run_eagerly(model: Callable | None = None, **_: Any) -> Callable:
+    """`torch.compile` with nothing compiled, as a function and as a decorator with or without arguments."""
+    return model if model is not None else lambda function: function
+
+
+def frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """Where an exception passed, outermost first."""
+    return list(traceback.extract_tb(error.__traceback__))
 
 
 def _tensors(tree: Any) -> list[Tensor]:

@@ -1,0 +1,3 @@
+"""Imports the hidden solution."""
+
+from solutions.softmax import softmax  # noqa: F401

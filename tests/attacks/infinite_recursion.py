@@ -1,0 +1,5 @@
+"""Recurses without end."""
+
+
+def softmax(x, dim=-1):
+    return softmax(x, dim)

@@ -1,0 +1,5 @@
+"""Defines something else."""
+
+
+def soft_max(x, dim=-1):
+    return x

@@ -1,0 +1,5 @@
+"""Is no Python."""
+
+
+def softmax(x, dim=-1)
+    return x

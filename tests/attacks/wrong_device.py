@@ -1,0 +1,5 @@
+"""Gives back a tensor without data."""
+
+
+def softmax(x, dim=-1):
+    return x.to("meta")

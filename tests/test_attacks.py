@@ -1,0 +1,91 @@
+"""Attempts that try to hang, crash, escape or talk the judge round: each ends in failure, named, with nothing left."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from dojo.judge import nursery
+from tests.conftest import Grade, failures, told
+
+FOLDER = Path(__file__).parent / "attacks"
+
+# What the verdict must say of each attack; a tuple means any of several, for what depends on the system.
+SAYS = {
+    "attention_with_an_identity": ("not allowed",),
+    "atexit_hook": ("SystemExit",),
+    "cached_by_content": ("same call again", "case"),
+    "cached_by_identity": ("refilled in between",),
+    "endless_output": ("no answer after",),
+    "exits_at_once": ("ended its own process",),
+    "fork_bomb": ("may not start processes", "Operation not permitted"),
+    "forges_a_reply": ("wrote on the judge's channel",),
+    "giant_header_on_the_channel": ("wrote on the judge's channel",),
+    "gigantic_allocation": ("memory",),
+    "hang_in_cpp": ("no answer after",),
+    "hang_in_python": ("no answer after",),
+    "imports_the_solution": ("may not open", "No module named", "Permission"),
+    "infinite_recursion": ("RecursionError",),
+    "junk_on_the_channel": ("wrote on the judge's channel",),
+    "lazy_result": ("not a torch.Tensor",),
+    "leaves_pytorch": ("must stay in PyTorch", "scipy"),
+    "lying_subclass": ("not a plain torch.Tensor",),
+    "missing_name": ("defines no `softmax`",),
+    "modifies_its_input": ("inputs are not modified",),
+    "no_tensor": ("not a torch.Tensor", "expected a tensor"),
+    "output_buffer_reused": ("refilled in between",),
+    "patches_comparisons": ("result matches the definition",),
+    "patches_pytest": ("result matches the definition",),
+    "patches_the_clock": ("of the reference",),
+    "pickle_on_the_channel": ("wrote on the judge's channel",),
+    "reads_the_environment": ("result matches the definition",),
+    "reads_the_solution": ("may not open", "Permission"),
+    "segfault": ("crashed",),
+    "signals_the_judge": ("may not", "not permitted"),
+    "sleeps": ("no answer after",),
+    "softmax_by_its_schema": ("not allowed",),
+    "softmax_in_a_thread": ("not allowed",),
+    "softmax_in_torchscript": ("not allowed",),
+    "softmax_through_a_submodule": ("not allowed",),
+    "softmax_without_torch_function": ("not allowed",),
+    "starts_a_process": ("may not start processes", "not permitted"),
+    "swallows_every_exception": ("no answer after",),
+    "syntax_error": ("SyntaxError",),
+    "sys_exit_at_import": ("SystemExit",),
+    "sys_exit_in_call": ("SystemExit",),
+    "talks_to_the_network": ("may not use the network", "not permitted"),
+    "writes_a_file": ("may not",),
+    "wrong_device": ("on the device of the input",),
+}
+BROKEN = {"imports_the_solution", "leaves_pytorch", "reads_the_solution", "syntax_error", "sys_exit_at_import"}
+
+
+def test_every_attack_is_listed() -> None:
+    assert {path.stem for path in FOLDER.glob("*.py")} == set(SAYS)
+
+
+@pytest.mark.parametrize("name", sorted(SAYS))
+def test_attack_fails_with_a_clear_sentence_and_leaves_nothing(
+    name: str, graded: Grade, zygote: nursery.Zygote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOJO_TEST_SECRET", "hunter2")
+    verdict = graded("softmax", (FOLDER / f"{name}.py").read_text(), f"{name}.py")
+    assert verdict.verdict == ("broken" if name in BROKEN else "failed")
+    said = told(verdict)
+    assert any(words in said for words in SAYS[name]), said
+    assert "hunter2" not in said
+    if verdict.verdict == "failed":
+        assert len(verdict.checks) >= 18, "the report went on to its end"
+        assert failures(verdict)
+    children = Path(f"/proc/{zygote.process.pid}/task/{zygote.process.pid}/children")
+    assert not children.exists() or children.read_text() == ""
+    assert os.getpgid(0) > 0
+
+
+def test_a_later_attempt_is_graded_as_if_nothing_had_been(graded: Grade) -> None:
+    attack = (FOLDER / "patches_comparisons.py").read_text()
+    solution = (FOLDER.parents[1] / "solutions" / "softmax.py").read_text()
+    assert graded("softmax", attack).verdict == "failed"
+    assert graded("softmax", solution).verdict == "passed"

@@ -1,0 +1,163 @@
+"""The command line: its words, its exit statuses and its sentences."""
+
+import os
+import re
+import subprocess
+import sys
+import types
+
+import pytest
+
+from dojo import cli
+from dojo.catalog import ROOT
+
+
+def dojo(*words, **options):
+    command = [sys.executable, "-m", "dojo", *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, **options)
+
+
+@pytest.fixture
+def graded(monkeypatch):
+    """What `grade` was asked; no judge is started."""
+    asked = []
+    fake = types.ModuleType("dojo.grade")
+    fake.main = lambda args: asked.append(args) or 0
+    monkeypatch.setitem(sys.modules, "dojo.grade", fake)
+    monkeypatch.setattr(sys.modules["dojo"], "grade", fake, raising=False)
+    return asked
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
+def test_without_a_command_it_prints_help(words, capsys):
+    assert cli.main(words) == 0
+    out = capsys.readouterr().out
+    assert all(f"  {name} " in out for name in cli.COMMANDS)
+
+
+@pytest.mark.parametrize("name", list(cli.COMMANDS))
+def test_every_command_explains_itself(name, capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main([name, "--help"])
+    assert caught.value.code == 0
+    assert f"usage: python -m dojo {name}" in capsys.readouterr().out
+
+
+def test_a_wrong_command_names_the_near_one(capsys):
+    assert cli.main(["grad", "rope"]) == 2
+    assert capsys.readouterr().err == "dojo: there is no command 'grad': did you mean grade?\n"
+    assert cli.main(["zzz"]) == 2
+    assert "there are grade, list, hint" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["grade", "--tier", "fsat"], "dojo: argument --tier: invalid choice: 'fsat'"),
+        (["grade", "--seed", "x"], "dojo: argument --seed: invalid int value"),
+        (["grade", "--sed", "3"], "dojo: unrecognized arguments: --sed"),
+        (["grade", "--attempt", "f.py"], "dojo: --attempt needs the one NAME"),
+        (["grade", "rope", "--attempt", "f.py", "--solution"], "not allowed with argument"),
+        (["sync", "--from", "script"], "dojo: --from overwrites the other side"),
+        (["hint"], "the following arguments are required: NAME"),
+        (["reset"], "the following arguments are required: NAME"),
+    ],
+)
+def test_wrong_words_end_with_status_2(words, message, capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(words)
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", [["hint", "sotfmax"], ["reveal", "sotfmax"], ["reset", "sotfmax"], ["sync", "sotfmax"]]
+)
+def test_an_unknown_kata_ends_with_status_2_and_the_near_ones(words, capsys):
+    assert cli.main(words) == 2
+    assert "dojo: no kata or track is called 'sotfmax': did you mean softmax?" in capsys.readouterr().err
+
+
+def test_a_track_is_not_one_kata(capsys):
+    assert cli.main(["hint", "attention"]) == 2
+    assert re.search(r"'attention' is \d+ katas: name one of causal_mask", capsys.readouterr().err)
+
+
+def test_grade_gets_every_option_in_any_order(graded):
+    words = "rope --tier core -k norm -x softmax --json v.json --device cpu --seed 7 --pdb --solution"
+    assert cli.main(["grade", *words.split()]) == 0
+    args = vars(graded[0])
+    assert (args["names"], args["tier"], args["expression"]) == (["rope", "softmax"], "core", "norm")
+    assert (str(args["json"]), args["device"], args["seed"]) == ("v.json", "cpu", 7)
+    assert (args["exitfirst"], args["pdb"], args["solution"], args["attempt"]) == (True, True, True, None)
+
+
+def test_grade_has_quiet_defaults(graded):
+    cli.main(["grade"])
+    args = vars(graded[0])
+    assert args == {
+        "names": [],
+        "attempt": None,
+        "solution": False,
+        "json": None,
+        "tier": None,
+        "device": "auto",
+        "seed": None,
+        "expression": None,
+        "exitfirst": False,
+        "pdb": False,
+    }
+
+
+def test_the_status_of_grade_is_the_status(graded, monkeypatch):
+    monkeypatch.setattr(sys.modules["dojo.grade"], "main", lambda args: 1)
+    assert cli.main(["grade"]) == 1
+
+
+def test_an_interrupt_is_one_line_and_status_130(graded, monkeypatch, capsys):
+    def interrupted(args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["dojo.grade"], "main", interrupted)
+    assert cli.main(["grade"]) == 130
+    assert capsys.readouterr().err == "dojo: interrupted\n"
+
+
+def test_a_missing_package_names_the_remedy(graded, monkeypatch, capsys):
+    def lacking(args):
+        raise ModuleNotFoundError("No module named 'jaxtyping'", name="jaxtyping")
+
+    monkeypatch.setattr(sys.modules["dojo.grade"], "main", lacking)
+    assert cli.main(["grade"]) == 2
+    assert "has no jaxtyping. `python -m pip install -e .`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["help", "list", "build"])
+def test_a_reader_that_leaves_is_a_failure_without_traceback(command):
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = [sys.executable, "-m", "dojo", command, *(["--check"] if command == "build" else [])]
+    run = subprocess.run(words, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    assert run.returncode in (1, 141)  # rich ends its own way
+    assert run.stderr == b""
+
+
+def test_the_commands_run_from_the_shell():
+    listed = dojo("list")
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert "causal_mask" in listed.stdout
+    assert "\x1b" not in listed.stdout
+    assert dojo("build", "--check").returncode == 0
+    assert dojo("hint", "rpoe").returncode == 2
+
+
+def test_help_needs_nothing_but_argparse():
+    code = "import sys; from dojo import cli; cli.main([]); print({'torch', 'rich', 'yaml'} & {*sys.modules})"
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert run.stdout.endswith("set()\n")
+
+
+def test_every_command_has_its_session():
+    noxfile = (ROOT / "noxfile.py").read_text()
+    assert all(f'_dojo(session, "{name}")' in noxfile for name in cli.COMMANDS)
