@@ -22,7 +22,7 @@ from torch import Tensor
 from dojo import rule
 from dojo.expect import NOTHING_BANNED, Ban, Call, Draw, Wrong, build, fail, match, parameters_are, tensor
 from dojo.judge.faults import Fault, Raised
-from dojo.judge.proxy import Attempt, Callable_, Module
+from dojo.judge.proxy import Attempt, Callee, Module
 from dojo.judge.race import Race, race
 from dojo.verdict import Label, Outcome, Section
 
@@ -118,7 +118,7 @@ class Contract:
         callee = self.ready(attempt, self.on_device(attempt, call))
         args, kwargs = self.arguments(self.on_device(attempt, call))
         prepared = callee.prepare(*args, **kwargs)
-        # The same tensor objects, then the same sum in another order, then one element changed: no key tells them apart.
+        # The same objects, then the same sum in another order, then one element changed: no cheap key tells them apart.
         calls = [call, call.with_inputs(**_each_float(call, _reversed)), call.with_inputs(**_each_float(call, _nudged))]
         kept = []
         for each in calls:
@@ -213,7 +213,7 @@ class Contract:
         sentence = "the answer of a timed call is right"
         match(got, expected, 0.01 * scale.expand(expected.shape), sentence, self.axes["result"])
 
-    def ready(self, attempt: Attempt, call: Call, dtype: torch.dtype = torch.float32) -> Callable_:
+    def ready(self, attempt: Attempt, call: Call, dtype: torch.dtype = torch.float32) -> Callee:
         """The callable with its parameters loaded, in this dtype, on the device of the grading."""
         callee = build(attempt, self.name, call)
         if isinstance(callee, Module):
@@ -299,7 +299,7 @@ class Contract:
             cotangent,
             dtype,
             draw.generator,
-            # Autograd may round the parts of a gradient before it adds them up, so only results are held to one rounding.
+            # Autograd may round parts of a gradient before it adds them up: only results are held to one rounding.
             rounded_once=self.rounded_once and cotangent is None,
         )
         for name, (expected, allowed) in allowances.items():

@@ -17,7 +17,7 @@ from torch import Tensor
 from dojo import rule
 from dojo.explain import explain
 from dojo.judge.faults import Fault, Forbidden, Raised
-from dojo.judge.proxy import Attempt, Callable_, Module
+from dojo.judge.proxy import Attempt, Callee, Module
 from dojo.verdict import Label, Outcome, Section
 
 
@@ -212,7 +212,7 @@ def source_lines(source: str, names: Iterable[str]) -> str:
     return "\n".join(f"line {n}: {lines[n - 1].strip()}" for n in sorted(found)[:5])
 
 
-def build(attempt: Attempt, name: str, call: Call, **keywords: Any) -> Callable_:
+def build(attempt: Attempt, name: str, call: Call, **keywords: Any) -> Callee:
     """The callable under test: the function itself, or a module built with the call's constructor arguments."""
     target = getattr(attempt, name)
     if not call.init and not call.params:

@@ -1,4 +1,4 @@
-"""The graders' own proof: stubs are not started, solutions and other right attempts pass, every known bug dies named."""
+"""The graders' own proof: stubs are not started, right attempts pass, every known bug dies by its name."""
 
 from __future__ import annotations
 

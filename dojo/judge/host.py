@@ -18,19 +18,22 @@ from dojo.verdict import Label, Outcome, Section
 
 MEMORY = 6 << 30  # bytes of address space beyond what an idle worker has
 CPU_LIMIT = 5.0  # seconds of processor time for one request
-WALL_LIMIT = 15.0  # seconds by the clock on the wall, for an attempt that sleeps or a machine that is busy
+WALL_LIMIT = 12.0  # seconds by the clock on the wall, for an attempt that sleeps or a machine that is busy
 LOAD_FACTOR = 4  # importing may pull in more of torch than a call does
 SHOWN_OUTPUT = 8 << 10
 
 # What an answer must hold, by request, so that a forged one is told from a right one before anybody relies on it.
 ANSWERS: dict[str, dict[str, type]] = {
     "load": {"names": list},
+    "call": {"value": object},
+    "fetch": {"value": object},
     "backward": {"inputs": list, "parameters": dict},
     "describe": {"parameters": dict, "trainable": list, "buffers": list, "state": dict},
     "observe": {"meter": dict},
     "prepare": {"value": wire.Remote},
     "go": {"value": wire.Remote},
 }
+IF_ASKED = {"grad": {"call": int}, "watch": {"inputs": list, "changed": list}}
 READINGS = {"operations": dict, "largest": dict, "complex": dict, "foreign": list, "profiled": list, "entered": list}
 
 
@@ -102,9 +105,9 @@ class Worker:
         reply = self._checked(wire.load, bytes(buffer[:header]), buffer[header : sum(expected)])
         if not isinstance(reply, dict) or reply.get("token") != token or len(buffer) > sum(expected):
             self._junk("it does not answer what was asked")
-        return self._understood(request["do"], reply)
+        return self._understood(request, reply)
 
-    def _understood(self, asked: str, reply: dict) -> dict:
+    def _understood(self, request: dict, reply: dict) -> dict:
         if "forbidden" in reply:
             raised = reply["raised"]
             lines = [Section(Label.TRACEBACK, raised["lines"])] if raised["lines"] else []
@@ -113,9 +116,12 @@ class Worker:
             raise Raised(**{k: reply["raised"][k] for k in ("kind", "text", "bases", "lines")})
         if "unanswerable" in reply:
             raise Died(Outcome.WRONG, reply["unanswerable"])
-        holds = [(reply, ANSWERS.get(asked, {})), (reply.get("meter"), READINGS if asked == "observe" else {})]
-        if any(not isinstance(part.get(key), kind) for part, keys in holds for key, kind in keys.items()):
-            self._junk("it does not answer what was asked")
+        holds = [(reply, ANSWERS.get(request["do"], {}))]
+        holds += [(reply, keys) for word, keys in IF_ASKED.items() if request.get(word)]
+        holds += [(reply["meter"], READINGS)] if isinstance(reply.get("meter"), dict) else []
+        for part, keys in holds:
+            if any(key not in part or not isinstance(part[key], kind) for key, kind in keys.items()):
+                self._junk("it does not answer what was asked")
         return reply
 
     def _checked(self, read: Any, *parts: Any) -> Any:

@@ -205,8 +205,11 @@ _PROCESSES = frozenset(
     "os.fork os.forkpty os.exec os.posix_spawn os.spawn os.system subprocess.Popen pty.spawn".split()
 )
 _CHANGES = frozenset(
-    "os.remove os.rename os.rmdir os.mkdir os.link os.symlink os.truncate os.chmod os.chown os.utime os.mkfifo "
-    "os.mknod os.setxattr shutil.rmtree shutil.move shutil.copyfile shutil.copytree tempfile.mkstemp tempfile.mkdtemp".split()
+    (
+        "os.remove os.rename os.rmdir os.mkdir os.link os.symlink os.truncate os.chmod os.chown os.utime "
+        "os.mkfifo os.mknod os.setxattr shutil.rmtree shutil.move shutil.copyfile shutil.copytree "
+        "tempfile.mkstemp tempfile.mkdtemp"
+    ).split()
 )
 _LISTINGS = frozenset("os.listdir os.scandir".split())
 _SIGNALS = frozenset("os.kill os.killpg".split())

@@ -24,8 +24,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 OTHER_FRAMEWORKS = frozenset(
-    "scipy jax jaxlib tensorflow keras cupy mlx tinygrad numba theano aesara pytensor paddle mxnet autograd sklearn "
-    "onnxruntime openvino mindspore dask pandas".split()
+    (
+        "scipy jax jaxlib tensorflow keras cupy mlx tinygrad numba theano aesara pytensor paddle mxnet "
+        "autograd sklearn onnxruntime openvino mindspore dask pandas"
+    ).split()
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -68,10 +69,8 @@ class FreshStarts:
         """Kill a worker's process group; returns its exit status as `os.wait` encodes it."""
         process = self.processes.pop(pid)
         ended = process.poll()
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         status = process.wait() if ended is None else ended
         return -status if status < 0 else status << 8
 

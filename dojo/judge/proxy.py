@@ -72,14 +72,14 @@ class Attempt:
         """What the attempt printed since last asked."""
         return self._worker.take_printed() if self._worker is not None else ""
 
-    def __getattr__(self, name: str) -> Callable_:
+    def __getattr__(self, name: str) -> Callee:
         if name.startswith("_"):
             raise AttributeError(name)
-        return Callable_(self, name)
+        return Callee(self, name)
 
 
 @dataclass
-class Callable_:
+class Callee:
     """A name of the attempt, or a module that it built: what can be called with tensors and plain values."""
 
     attempt: Attempt
@@ -113,7 +113,7 @@ class Callable_:
 
 
 @dataclass
-class Module(Callable_):
+class Module(Callee):
     """A module of the attempt. Its parameters are mirrored here as leaves once they are assigned."""
 
     _leaves: dict[str, Tensor] = field(default_factory=dict)
@@ -155,7 +155,7 @@ class Module(Callable_):
 class Prepared:
     """A call whose arguments wait in the worker."""
 
-    callee: Callable_
+    callee: Callee
     arguments: wire.Remote
 
     def refill(self, *args: Any, **kwargs: Any) -> None:
@@ -186,7 +186,7 @@ class _Call(torch.autograd.Function):
     """A remote call as a node of the judge's graph: its backward is a request to the worker."""
 
     @staticmethod
-    def forward(ctx: Any, callee: Callable_, args: tuple, kwargs: dict, *sources: Tensor) -> Any:
+    def forward(ctx: Any, callee: Callee, args: tuple, kwargs: dict, *sources: Tensor) -> Any:
         reply = callee.request(args, kwargs, grad=True)
         ctx.callee, ctx.call, ctx.inputs = callee, reply["call"], len(sources) - len(callee.parameters())
         ctx.worker = callee.attempt.worker()

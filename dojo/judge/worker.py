@@ -219,12 +219,8 @@ class Session:
         return {"kind": type(error).__name__, "text": text, "bases": bases, "lines": "\n".join(lines)}
 
 
-HANDLERS: dict[str, Callable[..., dict]] = {
-    name: getattr(Session, name)
-    for name in (
-        "load call backward describe assign cast mode observe elsewhere prepare refill go fetch spoil drop".split()
-    )
-}
+REQUESTS = "load call backward describe assign cast mode observe elsewhere prepare refill go fetch spoil drop"
+HANDLERS: dict[str, Callable[..., dict]] = {name: getattr(Session, name) for name in REQUESTS.split()}
 
 
 def serve(channel: socket.socket, config: dict) -> None:

@@ -7,6 +7,7 @@ worker's process group and say how it ended). When the judge is gone, it kills w
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -23,10 +24,8 @@ def import_torch() -> None:
     import torch
     import torch.utils._python_dispatch
 
-    try:
+    with contextlib.suppress(RuntimeError):
         torch.empty(0).numpy()  # torch looks for NumPy once, on first use: this is that look
-    except RuntimeError:
-        pass
     del sys.modules["numpy"]
     torch.set_num_threads(1)
 
@@ -34,10 +33,8 @@ def import_torch() -> None:
 def bury(pid: int) -> int:
     """Kill the worker's whole process group; returns its wait status, which tells whether it had died before."""
     done, status = os.waitpid(pid, os.WNOHANG)
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
     if not done:
         os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)

@@ -6,6 +6,6 @@ import sys
 def softmax(x, dim=-1):
     sys.setrecursionlimit(10**9)
     nested = []
-    for _ in range(10**6):
+    for _ in range(3 * 10**5):
         nested = [nested]
     return repr(nested)
