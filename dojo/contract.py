@@ -308,14 +308,14 @@ class Contract:
                 raise Wrong(f"the result is differentiable: no {name} comes back", context, where=f"{case}: {name}")
             sentence = f"{name} matches the definition" if name == "result" else f"{name} is right"
             axes = self.axes.get(name.removeprefix("gradient of "), "out in")
+            value = value.cpu() if isinstance(value, Tensor) else value
             try:
-                used = match(
-                    value.cpu() if isinstance(value, Tensor) else value, expected, allowed, sentence, axes, context
-                )
+                used = match(value, expected, allowed, sentence, axes, context)
             except Wrong as wrong:
                 wrong.where = f"{case}: {name}"
+                attempt.used = max(attempt.used, wrong.excess)
                 raise
-            attempt.used[name, dtype] = max(used, attempt.used.get((name, dtype), 0.0))
+            attempt.used = max(attempt.used, used)
 
     def oracle_shape(self, call: Call) -> torch.Size:
         """The shape that the result must have."""

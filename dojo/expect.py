@@ -25,10 +25,17 @@ class Wrong(Fault):
     """An answer that is not what the contract asks for. `got` and `allowed` let it be compared with a known bug's."""
 
     def __init__(
-        self, sentence: str, *sections: Section, got: Any = None, allowed: Tensor | None = None, where: str = ""
+        self,
+        sentence: str,
+        *sections: Section,
+        got: Any = None,
+        allowed: Tensor | None = None,
+        excess: float = 0.0,
+        where: str = "",
     ) -> None:
         super().__init__(Outcome.WRONG, Section(Label.CONTRACT, sentence), *sections)
         self.sentence, self.got, self.allowed, self.where = sentence, got, allowed, where
+        self.excess = excess  # the largest error in units of the allowed error, 0 where none was measured
 
 
 def fail(sentence: str, *facts: str) -> NoReturn:
@@ -133,13 +140,14 @@ def match(got: Any, expected: Tensor, allowed: Tensor | None, sentence: str, axe
     got = tensor(got)
     exact = allowed is None
     allowed = torch.zeros(expected.shape, dtype=torch.float64) if exact else allowed
+    worst = 0.0
     if got.shape == expected.shape and got.is_complex() == expected.is_complex():
         used = rule.usage(got, expected, allowed) if not got.is_complex() else (got != expected).double() * torch.inf
         worst = float(used.max()) if used.numel() else 0.0
         if worst <= 1:
             return worst
     sections = explain(got, expected, allowed, axis_names(expected.dim(), axes))
-    raise Wrong(sentence, *context, *sections, got=got, allowed=allowed)
+    raise Wrong(sentence, *context, *sections, got=got, allowed=allowed, excess=worst)
 
 
 def refuses(call: Callable[[], Any], *values: Any, sentence: str) -> None:

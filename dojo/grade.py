@@ -8,6 +8,7 @@ import secrets
 import shlex
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,9 @@ from dojo.judge import nursery
 if TYPE_CHECKING:
     from dojo.plugin import Judging
     from dojo.verdict import Check, Verdict
+
+# NumPy is no part of the environment, and torch says so on every start.
+warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 
 GRADER_WATCHDOG = 300  # seconds that pytest-timeout gives one check: the judge's own deadlines come long before
 
@@ -124,6 +128,7 @@ def run(
             for subject in subjects.values():
                 subject.close()
     for name, subject in subjects.items():
+        verdicts[name].used = subject.attempt.used
         _conclude(verdicts[name], list(subject.checks.values()), options)
     for verdict in verdicts.values():
         verdict.seconds = verdict.seconds or time.perf_counter() - begun

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -87,6 +88,7 @@ class Verdict:
     torch: str
     seconds: float
     seed: int
+    used: float = 0.0  # the largest error seen, in units of the allowed error
     message: str = ""  # why the file is broken, or what to do with an empty one
 
     @property
@@ -124,4 +126,5 @@ class Verdict:
             "torch": self.torch,
             "seconds": round(self.seconds, 3),
             "seed": self.seed,
+            "used": self.used if math.isfinite(self.used) else None,
         }

@@ -33,7 +33,7 @@ class Attempt:
     memory: int | None = host.MEMORY
     device: str = "cpu"
     timeouts: int = 0
-    used: dict = field(default_factory=dict)  # largest share of the error budget seen, by quantity and dtype
+    used: float = 0.0  # the largest error seen, in units of the allowed error
     _worker: host.Worker | None = None
 
     TIMEOUTS_BORNE = 2

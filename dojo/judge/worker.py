@@ -233,6 +233,7 @@ def serve(channel: socket.socket, config: dict) -> None:
     meter.bar_other_frameworks()
     torch.compile = _run_eagerly  # the compiler needs files and processes, which a worker has not; values stay the same
     limits.confine(readable, config["memory"])
+    sys.stdout.reconfigure(line_buffering=True)  # what was printed must not die with the process
     session = Session(config)
     while True:
         try:

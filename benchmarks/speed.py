@@ -1,0 +1,99 @@
+"""How long a verdict takes, as a ratio to `import torch` measured in the same run, and how much memory it needs.
+
+    python benchmarks/speed.py [--rounds 5]
+
+Each round runs the commands in turn, so that a busy spell of the machine falls on all of them; medians are compared.
+Memory is the proportional set size of the judge and all its workers together, sampled while the nine katas are graded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+NINE = "softmax rope causal_mask mha mqa gqa swiglu block lm".split()
+COMMANDS = {
+    "import torch": ["-c", "import torch"],
+    "grade softmax --solution": ["-m", "dojo", "grade", "softmax", "--solution"],
+    "grade the nine --solution": ["-m", "dojo", "grade", *NINE, "--solution"],
+}
+LIMITS = {"grade softmax --solution": 2.0, "grade the nine --solution": 15.0}
+MEMORY_LIMIT = 1 << 30
+
+
+def seconds(command: list[str]) -> float:
+    """Wall time of one run; the command must succeed."""
+    started = time.perf_counter()
+    subprocess.run([sys.executable, *command], cwd=PROJECT, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - started
+
+
+def family(pid: int) -> set[int]:
+    """A process and all its descendants."""
+    found, queue = set(), [pid]
+    while queue:
+        pid = queue.pop()
+        found.add(pid)
+        try:
+            queue += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+        except OSError:
+            continue
+    return found
+
+
+def proportional_bytes(pid: int) -> int:
+    """The proportional set size of a process: shared pages are counted in parts."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
+
+
+def peak_memory(command: list[str]) -> tuple[int, set[int]]:
+    """The largest memory of a command with its descendants, and every process that was among them."""
+    process = subprocess.Popen([sys.executable, *command], cwd=PROJECT, stdout=subprocess.DEVNULL)
+    peak, seen = 0, set()
+    while process.poll() is None:
+        members = family(process.pid)
+        seen |= members
+        peak = max(peak, sum(map(proportional_bytes, members)))
+        time.sleep(0.05)
+    return peak, seen
+
+
+def main() -> int:
+    """Measure, print the table, and return 1 if a limit is passed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    rounds = parser.parse_args().rounds
+    times: dict[str, list[float]] = {name: [] for name in COMMANDS}
+    for number in range(rounds):
+        for name, command in COMMANDS.items():
+            print(f"\rround {number + 1} of {rounds}: {name:30}", end="", file=sys.stderr, flush=True)
+            times[name].append(seconds(command))
+    print(file=sys.stderr)
+    medians = {name: statistics.median(all_times) for name, all_times in times.items()}
+    good = True
+    for name, median in medians.items():
+        ratio, limit = median / medians["import torch"], LIMITS.get(name)
+        good &= limit is None or ratio <= limit
+        print(f"{name:28} {median:6.2f} s  {ratio:5.2f} × import torch" + (f"  (limit {limit})" if limit else ""))
+    if Path("/proc/self/smaps_rollup").exists():
+        peak, seen = peak_memory(COMMANDS["grade the nine --solution"])
+        left = [pid for pid in seen if os.path.exists(f"/proc/{pid}")]
+        good &= peak <= MEMORY_LIMIT and not left
+        print(
+            f"memory, judge and workers    {peak / 2**20:6.0f} MiB  (limit {MEMORY_LIMIT >> 20}); left behind: {left or 'none'}"
+        )
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,209 @@
+"""The judge and its workers: calls, gradients, modules, faults, clocks and what is seen of an attempt."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+
+from dojo.judge import nursery, proxy
+from dojo.judge.faults import Died, Fault, Forbidden, Raised
+from dojo.judge.race import race
+from dojo.verdict import Outcome
+
+SOURCE = """
+import threading
+import torch
+from torch import nn
+
+def double(x): return 2 * x
+def cube(x): return x ** 3
+def stop(x): raise ValueError(f"no {tuple(x.shape)}")
+def say(x): print("hello"); return x
+def leave(x): import os; os._exit(3)
+def spin(x):
+    while True: pass
+def softmax_in_thread(x):
+    box = []
+    t = threading.Thread(target=lambda: box.append(torch.softmax(x, -1)))
+    t.start(); t.join()
+    return box[0]
+def attend(x):
+    return nn.functional.multi_head_attention_forward(
+        x, x, x, 4, 2, torch.eye(4).repeat(3, 1), None, None, None, False, 0.0, torch.eye(4), None)[0]
+def to_numpy(x): return torch.from_numpy(x.numpy())
+def meddle(x): torch.manual_seed(0); torch.rand(1); x.add_(1); return x.clone()
+def times(x, n=10): return sum(torch.sin(x) for _ in range(n))
+
+class Scale(nn.Module):
+    def __init__(self, d, device=None, dtype=None):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(d, device=device, dtype=dtype))
+        self.register_buffer("kept", torch.ones(d))
+        self.table = torch.arange(d)
+    def forward(self, x): return x * self.weight
+
+class Lost(Scale):
+    def forward(self, x): return x * self.weight * self.table
+"""
+
+
+@pytest.fixture
+def attempt(zygote: nursery.Zygote) -> Iterator[proxy.Attempt]:
+    attempt = proxy.Attempt(zygote, SOURCE, "attempt.py")
+    yield attempt
+    attempt.close()
+
+
+def test_a_call_gives_what_the_function_gives(attempt: proxy.Attempt) -> None:
+    x = torch.randn(3, 5)
+    assert torch.equal(attempt.double(x), 2 * x)
+
+
+def test_gradients_cross_the_border(attempt: proxy.Attempt) -> None:
+    x = torch.randn(3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(attempt.cube, x)
+
+
+def test_a_module_can_be_used_twice_and_gives_gradients_of_its_parameters(attempt: proxy.Attempt) -> None:
+    module = attempt.Scale(3).load_state_dict({"weight": torch.tensor([1.0, 2.0, 3.0])})
+    x = torch.ones(2, 3)
+    total = (module(x) + module(3 * x)).sum()
+    (gradient,) = torch.autograd.grad(total, list(module.parameters().values()))
+    assert gradient.tolist() == [8.0, 8.0, 8.0]
+
+
+def test_a_module_tells_parameters_buffers_and_state(attempt: proxy.Attempt) -> None:
+    told = attempt.Scale(3).to(torch.bfloat16).describe()
+    assert told["parameters"]["weight"].dtype is torch.bfloat16
+    assert (list(told["parameters"]), told["buffers"], sorted(told["state"])) == (
+        ["weight"],
+        ["kept"],
+        ["kept", "weight"],
+    )
+
+
+def test_an_exception_arrives_with_its_own_lines(attempt: proxy.Attempt) -> None:
+    with pytest.raises(Raised, match=r"ValueError: no \(2,\)") as caught:
+        attempt.stop(torch.ones(2))
+    assert "attempt.py:8 in stop" in str(caught.value)
+    assert "dojo" not in str(caught.value)
+
+
+def test_a_missing_name_is_told_by_name(attempt: proxy.Attempt) -> None:
+    with pytest.raises(Fault, match="defines no `halve`"):
+        attempt.halve(torch.ones(2))
+
+
+def test_printing_is_kept_and_shown(attempt: proxy.Attempt) -> None:
+    attempt.say(torch.ones(1))
+    deadline = time.monotonic() + 5
+    said = ""
+    while "hello" not in said and time.monotonic() < deadline:
+        said += attempt.take_printed()
+    assert said == "hello\n"
+
+
+def test_a_worker_that_died_is_told_of_and_replaced(attempt: proxy.Attempt) -> None:
+    with pytest.raises(Died, match="exit status 3"):
+        attempt.leave(torch.ones(1))
+    assert attempt.double(torch.ones(1)).item() == 2
+
+
+def test_a_hanging_call_ends_and_the_third_is_not_waited_for(attempt: proxy.Attempt) -> None:
+    for _ in range(proxy.Attempt.TIMEOUTS_BORNE):
+        with pytest.raises(Died, match="processor time") as caught:
+            attempt.spin(torch.ones(1))
+        assert caught.value.outcome is Outcome.TIMED_OUT
+    started = time.monotonic()
+    with pytest.raises(Died, match="already timed out"):
+        attempt.double(torch.ones(1))
+    assert time.monotonic() - started < 1
+
+
+def test_all_threads_are_watched(attempt: proxy.Attempt) -> None:
+    """The canary of a private flag of torch's profiler: without it, threads would hide what they run."""
+    assert "aten::softmax" in attempt.softmax_in_thread.observe(torch.ones(3))["profiled"]
+
+
+def test_python_functions_are_watched_whatever_they_run(attempt: proxy.Attempt) -> None:
+    name = "torch.nn.functional.multi_head_attention_forward"
+    assert attempt.attend.observe(torch.ones(3, 4), watched=[name])["entered"] == [name]
+
+
+def test_operations_are_counted(attempt: proxy.Attempt) -> None:
+    count = [attempt.times.observe(torch.ones(3), n=n)["operations"]["sin"] for n in (3, 11)]
+    assert count == [3, 11]
+
+
+def test_leaving_pytorch_is_forbidden(attempt: proxy.Attempt) -> None:
+    with pytest.raises(Forbidden, match="must stay in PyTorch"):
+        attempt.to_numpy(torch.ones(2))
+
+
+def test_side_effects_are_seen(attempt: proxy.Attempt) -> None:
+    reply = attempt.meddle.request((torch.zeros(2),), {}, watch=True)
+    assert reply["changed"] == ["torch's random generator"]
+    assert reply["inputs"][0].tolist() == [1.0, 1.0]
+
+
+def test_a_table_left_behind_on_another_device_is_seen(attempt: proxy.Attempt) -> None:
+    x = torch.ones(3)
+    assert attempt.Scale(3).mixed_devices(x) is None
+    assert "two devices" in attempt.Lost(3).mixed_devices(x)
+
+
+def test_a_worker_sees_neither_secrets_nor_the_project(zygote: nursery.Zygote, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "import os, sys\ndef f(): return [sorted(os.environ), sys.path]"
+    attempt = proxy.Attempt(zygote, source, "attempt.py")
+    environment, path = attempt.f()
+    attempt.close()
+    assert "HOME" not in environment
+    assert str(nursery.PROJECT) not in path
+
+
+def test_nothing_is_left_of_a_closed_zygote() -> None:
+    zygote = nursery.Zygote()
+    attempt = proxy.Attempt(zygote, SOURCE, "attempt.py")
+    pid = attempt.worker().pid
+    zygote.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert zygote.process.returncode is not None
+
+
+def a_clock(cost: float, rng: Callable[[], float]) -> Callable[[], tuple[float, float]]:
+    """A call that takes `cost`, give or take a factor of two that a busy machine adds."""
+
+    def run() -> tuple[float, float]:
+        seconds = cost * (1 + rng())
+        return seconds, seconds
+
+    return run
+
+
+@pytest.mark.parametrize(("cost", "slower"), [(1.0, False), (2.0, False), (12.0, True), (50.0, True)])
+def test_a_race_is_decided_rightly_under_noise(cost: float, slower: bool) -> None:
+    import random
+
+    for seed in range(50):
+        rng = random.Random(seed)
+        assert race(a_clock(cost, rng.random), a_clock(1.0, rng.random), 5.0, rng).slower is slower
+
+
+def test_a_race_too_close_to_call_is_undecided() -> None:
+    import random
+
+    flip = random.Random(1)
+    attempt = iter([6.0, 4.0] * 200)
+    result = race(lambda: (next(attempt), 0.0), lambda: (1.0, 0.0), 5.0, flip)
+    assert result.slower is None
+
+
+def test_sleeping_is_not_free() -> None:
+    import random
+
+    assert race(lambda: (0.001, 1.0), lambda: (0.001, 0.001), 5.0, random.Random(1)).slower is True
