@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import random
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -67,6 +68,14 @@ class Draw:
         *leading, seq = shape
         rows = [torch.randperm(high, generator=self.generator)[:seq] for _ in range(max(1, _product(leading)))]
         return torch.stack(rows).reshape(shape)
+
+    def random(self) -> random.Random:
+        """A source of plain random choices."""
+        return random.Random(self.seed)
+
+    def random(self) -> random.Random:
+        """A source of plain random choices."""
+        return random.Random(self.seed)
 
     def mask(self, *shape: int, share: float = 0.6) -> Tensor:
         """True with this probability; some row of every mask of more than one row attends to nothing."""

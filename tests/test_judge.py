@@ -152,8 +152,9 @@ def test_side_effects_are_seen(attempt: proxy.Attempt) -> None:
 
 def test_a_table_left_behind_on_another_device_is_seen(attempt: proxy.Attempt) -> None:
     x = torch.ones(3)
-    assert attempt.Scale(3).mixed_devices(x) is None
-    assert "two devices" in attempt.Lost(3).mixed_devices(x)
+    found = attempt.Scale(3).elsewhere(x)
+    assert (found["mixed"], found["placed"]) == (None, True)
+    assert "two devices" in attempt.Lost(3).elsewhere(x)["mixed"]
 
 
 def test_a_worker_sees_neither_secrets_nor_the_project(zygote: nursery.Zygote, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ def confine(readable: Sequence[str], memory: int | None) -> list[str]:
 def _pythons_own() -> list[str]:
     """Where Python and its packages lie, and what the system's libraries read of the machine."""
     packages = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
-    own = [f"/proc/{os.getpid()}/{name}" for name in ("maps", "stat", "statm", "status")]
+    own = [f"/proc/{os.getpid()}/{name}" for name in ("comm", "maps", "stat", "statm", "status")]
     prefixes = [sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.dirname(os.__file__)]
     return [*prefixes, *packages, *SYSTEM_FOLDERS, *SYSTEM_FILES, *DEVICES, *own]
 

@@ -10,7 +10,7 @@ import importlib.abc
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -225,18 +225,19 @@ def _run_elsewhere(func: Any, args: tuple, kwargs: dict) -> Any:
     return tree_map(lambda v: _Elsewhere(v) if isinstance(v, Tensor) else v, result) if away else result
 
 
-def mixed_devices(module: nn.Module, args: tuple, kwargs: dict) -> str | None:
-    """Move `module` and every tensor argument elsewhere, call it, and say where two devices met, or None.
+def elsewhere(callee: Callable, args: tuple, kwargs: dict) -> dict:
+    """Move a module and every tensor argument elsewhere and call it.
 
-    Any other exception is no finding: it may be our make-believe device that is at fault.
+    `mixed` says where two devices met, or is None; `placed` is whether the result came out there, None when that cannot
+    be told: any other exception is no finding, for it may be our make-believe device that is at fault.
     """
     try:
         with torch.no_grad(), _ElsewhereMode():
-            module.to(ELSEWHERE)
+            if isinstance(callee, nn.Module):
+                callee.to(ELSEWHERE)
             args, kwargs = tree_map(lambda v: v.to(ELSEWHERE) if isinstance(v, Tensor) else v, (args, kwargs))
-            module(*args, **kwargs)
+            return {"mixed": None, "placed": isinstance(callee(*args, **kwargs), _Elsewhere)}
     except MixedDevices as error:
-        return str(error)
+        return {"mixed": str(error), "placed": None}
     except Exception:
-        return None
-    return None
+        return {"mixed": None, "placed": None}

@@ -107,6 +107,10 @@ class Callee:
         inner = {"do": "call", "target": self.target, "args": args, "kwargs": kwargs}
         return self.attempt.ask(do="observe", watched=watched or [], inner=inner)["meter"]
 
+    def elsewhere(self, *args: Any, **kwargs: Any) -> dict:
+        """What happens on another device, which `judge.meter` makes up: see there."""
+        return self.attempt.ask(do="elsewhere", target=self.target, args=args, kwargs=kwargs)
+
     def prepare(self, *args: Any, **kwargs: Any) -> Prepared:
         """Arguments laid ready in the worker, so that a call can be timed without their transfer."""
         return Prepared(self, self.attempt.ask(do="prepare", args=args, kwargs=kwargs)["value"])
@@ -145,10 +149,6 @@ class Module(Callee):
     def eval(self) -> Module:
         """`nn.Module.eval`, in the worker."""
         return self.train(False)
-
-    def mixed_devices(self, *args: Any, **kwargs: Any) -> str | None:
-        """Where two devices meet once module and arguments have moved, or None."""
-        return self.attempt.ask(do="elsewhere", target=self.target, args=args, kwargs=kwargs)["mixed"]
 
 
 @dataclass

@@ -145,9 +145,9 @@ class Session:
             calls()
         return value | {"meter": count.report() | seen.report()}
 
-    def elsewhere(self, target: wire.Remote, args: tuple, kwargs: dict) -> dict:
-        """Move the module to a device of our own making and call it there; says what met from two devices, if any."""
-        return {"mixed": meter.mixed_devices(self.resolve(target), args, kwargs)}
+    def elsewhere(self, target: Any, args: tuple, kwargs: dict) -> dict:
+        """Call on a device of our own making, to see what stays behind on the CPU."""
+        return meter.elsewhere(self.resolve(target), args, kwargs)
 
     def prepare(self, args: tuple, kwargs: dict) -> dict:
         """Keep arguments here, for `go`; the tensors of a second `prepare` go into the storage of the first."""

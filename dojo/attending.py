@@ -1,0 +1,183 @@
+"""What house rule 9 asks of everything that attends: masks of every shape that broadcasts, and rows that see nothing.
+
+The oracle takes one query head at a time and cuts its rows out of the projections, so no head can meet another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dojo.contract import Maker, ModuleContract, core, robust
+from dojo.expect import Call, Draw, fail, refuses, tensor
+from dojo.judge.proxy import Attempt
+
+Attention = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
+
+
+def library(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    """Torch's own attention; a query that may attend to nothing gets zeros."""
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+def stage_by_stage(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    """Every product rounded to the dtype of the inputs, softmax alone in float32."""
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    weights = _weights(scores.to(torch.promote_types(scores.dtype, torch.float32)), mask)
+    return weights.to(v.dtype) @ v
+
+
+def normalised_last(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    """The values weighted by exponentials, and divided by their sum afterwards."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    scores = (q / q.shape[-1] ** 0.5).to(wide) @ k.to(wide).mT
+    scores = scores if mask is None else scores.masked_fill(~mask, torch.finfo(wide).min)
+    exps = (scores - scores.amax(-1, keepdim=True)).exp()
+    exps = exps if mask is None else exps.masked_fill(~mask, 0.0)
+    return (exps @ v.to(wide) / exps.sum(-1, keepdim=True).clamp_min(1e-30)).to(v.dtype)
+
+
+def term_by_term(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    """Products by broadcasting, each sum over an axis of its own."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    scores = (q[..., :, None, :].to(wide) * k[..., None, :, :].to(wide)).sum(-1) * q.shape[-1] ** -0.5
+    return (_weights(scores, mask)[..., None] * v[..., None, :, :].to(wide)).sum(-2).to(v.dtype)
+
+
+def _weights(scores: Tensor, mask: Tensor | None) -> Tensor:
+    if mask is None:
+        return torch.softmax(scores, -1)
+    return torch.softmax(scores.masked_fill(~mask, torch.finfo(scores.dtype).min), -1).masked_fill(~mask, 0.0)
+
+
+WAYS: tuple[Attention, ...] = (stage_by_stage, library, normalised_last, term_by_term)
+
+
+def heads_one_by_one(attend: Attention) -> Callable[..., Tensor]:
+    """Multi-head attention in which each query head finds its own rows, and those of the key head that it shares."""
+
+    def formula(
+        init: dict, params: dict, x: Tensor, context: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        source = x if context is None else context
+        q = x @ params["q_proj.weight"].mT
+        k, v = source @ params["k_proj.weight"].mT, source @ params["v_proj.weight"].mT
+        heads, size = init["num_heads"], q.shape[-1] // init["num_heads"]
+        sharing = heads // (k.shape[-1] // size)
+        everyone = None if mask is None else mask.expand(x.shape[0], heads, x.shape[1], source.shape[1])
+        results = []
+        for head in range(heads):
+            mine, shared = head * size, head // sharing * size
+            allowed = None if everyone is None else everyone[:, head]
+            own = (q[..., mine : mine + size], k[..., shared : shared + size], v[..., shared : shared + size])
+            results.append(attend(*own, allowed))
+        return torch.cat(results, -1) @ params["o_proj.weight"].mT
+
+    return formula
+
+
+def weights(d: Draw, d_model: int, kv_dim: int, sharp: float = 2.0) -> dict[str, Tensor]:
+    """Random projections; scores of normal inputs have a standard deviation of about `sharp` squared."""
+    into = d_model**-0.5
+    return {
+        "q_proj.weight": d.normal(d_model, d_model, scale=sharp * into),
+        "k_proj.weight": d.normal(kv_dim, d_model, scale=sharp * into),
+        "v_proj.weight": d.normal(kv_dim, d_model, scale=into),
+        "o_proj.weight": d.normal(d_model, d_model, scale=into),
+    }
+
+
+class AttentionContract(ModuleContract):
+    """Self-attention of several heads. A subclass says how its constructor is called and how wide its keys are."""
+
+    oracle = staticmethod(heads_one_by_one(library))
+    variants = tuple(heads_one_by_one(way) for way in WAYS)
+    axes = {
+        "x": "batch q_len d_model",
+        "context": "batch k_len d_model",
+        "mask": "batch heads q_len k_len",
+        "result": "batch q_len d_model",
+    }
+    telling = ("no_mask", "a_mask_for_each_head_of_each_entry", "one_entry_is_all_padding", "a_context_and_a_mask")
+    heads, head_dim = 3, 4
+    time_limit = 25.0
+
+    @classmethod
+    def init(cls, heads: int, head_dim: int) -> dict:
+        """Constructor arguments for this many query heads."""
+        return {"d_model": heads * head_dim, "num_heads": heads}
+
+    @classmethod
+    def kv_heads(cls, heads: int) -> int:
+        """How many key heads serve this many query heads."""
+        return heads
+
+    @classmethod
+    def call(
+        cls, d: Draw, batch: int, seq: int, heads: int = 0, head_dim: int = 0, sharp: float = 2.0, **more: Tensor
+    ) -> Call:
+        """A call on normal inputs."""
+        heads, head_dim = heads or cls.heads, head_dim or cls.head_dim
+        params = weights(d, heads * head_dim, cls.kv_heads(heads) * head_dim, sharp)
+        return Call({"x": d.normal(batch, seq, heads * head_dim), **more}, cls.init(heads, head_dim), params)
+
+    def __init_subclass__(cls) -> None:
+        h = cls.heads
+
+        def case(*mask: int, share: float = 0.6, batch: int = 2, seq: int = 5) -> Maker:
+            return lambda d: cls.call(d, batch, seq, **({"mask": d.mask(*mask, share=share)} if mask else {}))
+
+        own = {
+            "no_mask": case(),
+            "a_mask_for_all": case(5, 5),
+            "a_mask_for_each_entry_of_the_batch": case(2, 1, 5, 5),
+            "padding": case(2, 1, 1, 5),
+            "a_mask_for_each_head": case(1, h, 5, 5),
+            "a_mask_for_each_head_of_each_entry": case(2, h, 5, 5, share=0.4),
+            "three_axes_of_mask": case(h, 5, 5),
+            "one_entry_is_all_padding": lambda d: cls.call(
+                d, 2, 5, mask=torch.tensor([True, False])[:, None, None, None].expand(2, 1, 1, 5) & d.mask(5, 5)
+            ),
+        }
+        cls.cases = own | cls.__dict__.get("cases", {})
+        cls.more_shapes = {
+            "one_token": case(batch=2, seq=1),
+            "one_entry_one_token": case(batch=1, seq=1),
+            "one_head": lambda d: cls.call(d, 2, 5, heads=1, head_dim=6),
+            "head_dim_one": lambda d: cls.call(d, 2, 5, heads=h, head_dim=1),
+        } | cls.__dict__.get("more_shapes", {})
+        cls.growth = {
+            "batch": lambda d, n: cls.call(d, n, 5, mask=d.mask(5, 5)),
+            "seq": lambda d, n: cls.call(d, 2, n, mask=d.mask(n, n)),
+            "heads": lambda d, n: cls.call(d, 2, 5, heads=n, mask=d.mask(5, 5)),
+            "width": lambda d, n: cls.call(d, 2, 5, head_dim=n, mask=d.mask(5, 5)),
+        } | cls.__dict__.get("growth", {})
+
+    @classmethod
+    def near_300(cls, d: Draw) -> Call:
+        call = cls.call(d, 2, 5, sharp=0.02, mask=d.mask(5, 5))
+        return call.with_inputs(x=300 + d.normal(2, 5, call.init["d_model"]))
+
+    @classmethod
+    def timed(cls, d: Draw) -> Call:
+        return cls.call(d, 4, 96, heads=6, head_dim=8, mask=d.mask(96, 96))
+
+    @core
+    def test_no_key_behind_the_mask_has_any_influence(self, attempt: Attempt, draw: Draw) -> None:
+        mask = torch.ones(5, 5, dtype=torch.bool).tril()
+        call = type(self).call(draw, 2, 5, mask=mask)
+        module, x = self.ready(attempt, call), call.inputs["x"]
+        changed = x.clone()
+        changed[:, 3:] = draw.normal(2, 2, x.shape[-1], scale=5)
+        before, after = (tensor(module(each, mask=mask)).detach() for each in (x, changed))
+        if before.shape != x.shape or not torch.allclose(before[:, :3], after[:, :3], atol=1e-5):
+            fail("what the mask hides has no influence", "tokens 3 and 4 changed what tokens 0 to 2 give")
+
+    @robust
+    def test_heads_must_divide_the_model(self, attempt: Attempt, draw: Draw) -> None:
+        init = type(self).init(3, 4) | {"d_model": 13}
+        sentence = "d_model that num_heads does not divide is a ValueError"
+        refuses(lambda: getattr(attempt, self.name)(**init), 13, 3, sentence=sentence)

@@ -1,0 +1,143 @@
+"""What `MultiHeadAttention` must do. The oracle computes one head at a time with torch's own attention, in float64."""
+
+from __future__ import annotations
+
+from dojo.attending import AttentionContract
+from dojo.bugs import Bug
+from dojo.expect import Ban, Call, Draw
+
+FUSED = r"scaled_dot_product|_native_multi_head|flash_attention|efficient_attention|_cudnn_attention|flex_attention"
+
+
+def crossing(d: Draw, batch: int, q_len: int, k_len: int, *mask: int) -> Call:
+    """A call with a context of a length of its own."""
+    call = TestMultiHeadAttention.call(d, batch, q_len, context=d.normal(batch, k_len, 12))
+    return call.with_inputs(mask=d.mask(*mask)) if mask else call
+
+
+class TestMultiHeadAttention(AttentionContract):
+    name = "MultiHeadAttention"
+    ban = Ban(FUSED, ("torch.nn.MultiheadAttention", "torch.nn.functional.multi_head_attention_forward"))
+    cases = {
+        "a_context": lambda d: crossing(d, 2, 5, 7),
+        "a_context_and_a_mask": lambda d: crossing(d, 2, 5, 7, 5, 7),
+        "a_context_with_padding": lambda d: crossing(d, 2, 5, 7, 2, 1, 1, 7),
+        "a_shorter_context": lambda d: crossing(d, 2, 5, 3, 2, 3, 5, 3),
+    }
+    more_shapes = {
+        "one_query": lambda d: crossing(d, 2, 1, 7),
+        "one_key": lambda d: crossing(d, 2, 5, 1),
+    }
+    growth = {"context": lambda d, n: crossing(d, 2, 5, n)}
+
+
+BUGS = [
+    Bug(
+        "no scale",
+        "without 1/√head_dim the scores grow with the width and softmax saturates.",
+        "scores = scores / math.sqrt(q.shape[-1])",
+        "scores = scores * 1.0",
+    ),
+    Bug(
+        "scaled by the square root of d_model instead of head_dim",
+        "each head's scores are sums over head_dim products, so that is what they are scaled by.",
+        "scores = scores / math.sqrt(q.shape[-1])",
+        "scores = scores / math.sqrt(q.shape[-1] * q.shape[-3])",
+    ),
+    Bug(
+        "scaled by head_dim instead of its square root",
+        "a sum of head_dim products has a standard deviation of √head_dim, not head_dim.",
+        "scores = scores / math.sqrt(q.shape[-1])",
+        "scores = scores / q.shape[-1]",
+    ),
+    Bug(
+        "softmax over the queries",
+        "each query spreads a weight of 1 over the keys, so softmax runs over the last axis.",
+        "weights = torch.softmax(scores, dim=-1)",
+        "weights = torch.softmax(scores, dim=-2)",
+    ),
+    Bug(
+        "mask inverted",
+        "True means that a query may attend to a key, so what is filled is where the mask is False.",
+        "scores = scores.masked_fill(~mask, torch.finfo(acc).min)",
+        "scores, mask = scores.masked_fill(mask, torch.finfo(acc).min), ~mask",
+    ),
+    Bug(
+        "mask added to the scores",
+        "a boolean mask added to the scores only raises them by 1.",
+        "scores = scores.masked_fill(~mask, torch.finfo(acc).min)",
+        "scores, mask = scores + mask, torch.ones_like(mask)",
+    ),
+    Bug(
+        "masked after softmax without normalising again",
+        "weights that the mask removes must be gone before the sum is taken.",
+        "scores = scores.masked_fill(~mask, torch.finfo(acc).min)",
+        "scores = scores.clone()",
+    ),
+    Bug(
+        "mask ignored",
+        "keys where the mask is False get weight 0.",
+        "heads = attend(q, k, v, mask)",
+        "heads = attend(q, k, v, None)",
+    ),
+    Bug(
+        "rows that may attend to nothing give nan",
+        "softmax of a row of only -inf is nan; such a query gets zeros.",
+        "scores = scores.masked_fill(~mask, torch.finfo(acc).min)",
+        "scores, mask = scores.masked_fill(~mask, -torch.inf), torch.ones_like(mask)",
+    ),
+    Bug(
+        "rows that may attend to nothing average all values",
+        "a row filled with the smallest number gives equal weights; such a query gets zeros.",
+        "weights = weights.masked_fill(~mask, 0.0)",
+        "weights = weights * 1.0",
+    ),
+    Bug(
+        "heads not moved back before the merge",
+        "without the transpose the merge mixes heads and positions.",
+        "merged = heads.transpose(-3, -2).flatten(-2)",
+        "merged = heads.reshape(x.shape)",
+    ),
+    Bug(
+        "heads interleaved over the features",
+        "head h owns neighbouring rows h·head_dim … (h+1)·head_dim, not every num_heads-th one.",
+        "return x.unflatten(-1, (num_heads, -1)).transpose(-3, -2)",
+        "return x.unflatten(-1, (-1, num_heads)).movedim(-1, -3)",
+    ),
+    Bug(
+        "context ignored",
+        "keys and values come from the context where there is one.",
+        "source = x if context is None else context",
+        "source = x",
+    ),
+    Bug(
+        "values taken from x instead of the context",
+        "keys and values belong together: both come from the context.",
+        "v = split_heads(self.v_proj(source), self.num_heads)",
+        "v = split_heads(self.v_proj(x if x.shape == source.shape else source.roll(1, 1)), self.num_heads)",
+    ),
+    Bug(
+        "no output projection",
+        "the merged heads pass through o_proj.",
+        "return self.o_proj(merged)",
+        "return merged + 0 * self.o_proj(merged)",
+    ),
+    Bug(
+        "weights detached from the graph",
+        "no gradient reaches queries and keys, so attention never learns where to look.",
+        "weights = torch.softmax(scores, dim=-1)",
+        "weights = torch.softmax(scores, dim=-1).detach()",
+    ),
+    Bug(
+        "a projection with a bias",
+        "projections carry no bias here: state dicts must be exchangeable.",
+        "self.v_proj = nn.Linear(d_model, d_model, bias=False, device=device, dtype=dtype)",
+        "self.v_proj = nn.Linear(d_model, d_model, device=device, dtype=dtype)",
+    ),
+    Bug(
+        "heads that do not divide the model are not refused",
+        "rounding head_dim down silently drops features.",
+        "if num_heads < 1 or d_model % num_heads != 0:",
+        "if num_heads < 1:",
+    ),
+]
