@@ -73,10 +73,6 @@ class Draw:
         """A source of plain random choices."""
         return random.Random(self.seed)
 
-    def random(self) -> random.Random:
-        """A source of plain random choices."""
-        return random.Random(self.seed)
-
     def mask(self, *shape: int, share: float = 0.6) -> Tensor:
         """True with this probability; some row of every mask of more than one row attends to nothing."""
         mask = torch.rand(shape, generator=self.generator) < share

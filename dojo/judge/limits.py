@@ -1,265 +1,319 @@
-"""What a worker may do to the world: compute, and read Python's own files and the stubs. Nothing else.
+"""What the process of an attempt may do: compute. It may not read the solutions, write, start processes or call out.
 
-Four layers, each of which may be missing on some system: resource limits; Landlock, which closes the file system and
-TCP; a seccomp filter, which closes processes, sockets and other processes' memory; and an audit hook, which says in
-words what the kernel would refuse with a number. None of them needs rights that a user lacks. Together they stop
-accidents and casual cheating; hostile native code needs a container.
+Four layers, each taken where the platform has it. The kernel's own (resource limits, Landlock, seccomp) are the wall:
+no Python code undoes them. The audit hook is the fence before the wall: it refuses with a sentence that a user can act
+on, and it is what is left on macOS. A determined attempt can climb it (`ctypes.memmove` raises no event), so nothing
+that matters may rest on it alone.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import glob
 import os
-import platform
 import resource
 import signal
 import struct
+import subprocess  # noqa: F401  torch's lazy parts want it imported, and afterwards its C half may not be
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
+import sysconfig
+import tempfile
+from collections.abc import Sequence
+from typing import Any
 
-PROJECT = str(Path(__file__).resolve().parents[2])
 OPEN_FILES = 256
-
-SYSTEM_FOLDERS = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/sys/devices/system/cpu")
-SYSTEM_FILES = (
-    "/etc/ld.so.cache",
-    "/etc/localtime",
-    "/proc/cpuinfo",
-    "/proc/meminfo",
-    "/proc/sys/vm/overcommit_memory",
-)
-DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
-
-PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 22, 38
+SYSTEM = (
+    "/lib /lib64 /usr/lib /usr/lib64 /usr/local/lib /usr/local/cuda /usr/share/zoneinfo /etc/ld.so.cache "
+    "/etc/localtime /dev/urandom /dev/random /dev/zero /proc/cpuinfo /proc/meminfo /proc/stat /sys/devices/system/cpu "
+    "/proc/self/cmdline /proc/self/maps /proc/self/stat /proc/self/statm /proc/self/status"
+).split()
+DEVICES = ("/dev/null", *glob.glob("/dev/nvidia*"))  # may be written too: nothing is kept there
 
 
 def confine(readable: Sequence[str], memory: int | None) -> list[str]:
     """Confine this process for good; returns the layers that took hold.
 
-    `readable` are files and folders it may read besides Python's own; `memory` is how many bytes of address space it
-    may add to what it has, None for no limit (CUDA reserves far more than it uses).
+    Call it while the process has a single thread, since the kernel's layers bind the calling thread and those it will
+    start. Open descriptors stay usable: hold none that the attempt should not.
+
+    Args:
+        readable: absolute files and folders that the attempt may read, beyond what Python and torch need.
+        memory: bytes of address space beyond what is in use now; None on CUDA, which reserves more than there is.
     """
-    allowed = [os.path.realpath(path) for path in (*_pythons_own(), *readable) if os.path.exists(path)]
-    layers = [("rlimits", lambda: _limit_resources(memory))]
-    if sys.platform == "linux":
-        libc = ctypes.CDLL(None, use_errno=True)
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        layers += [("landlock", lambda: _landlock(libc, allowed)), ("seccomp", lambda: _seccomp(libc))]
-    # Last, because from then on Python code may not use ctypes.
-    layers.append(("audit", lambda: _audit(allowed)))
-    return [name for name, apply in layers if apply()]
+    # Half of torch wants a folder for its caches on import, and would make one: this one exists, and stays shut.
+    tempfile.tempdir = os.environ["TORCHINDUCTOR_CACHE_DIR"] = "/tmp"
+    found = {os.path.realpath(path) for path in (*_needed(), *readable) if os.path.exists(path)}
+    layers = {
+        "rlimits": lambda: limit_resources(memory),
+        "landlock": lambda: hide_files(sorted(found)),
+        "seccomp": refuse_system_calls,
+        "audit": lambda: explain_refusals(sorted(found)),  # last: the two before it need ctypes
+    }
+    return [name for name, take in layers.items() if take()]
 
 
-def _pythons_own() -> list[str]:
-    """Where Python and its packages lie, and what the system's libraries read of the machine."""
-    packages = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
-    own = [f"/proc/{os.getpid()}/{name}" for name in ("comm", "maps", "stat", "statm", "status")]
-    prefixes = [sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.dirname(os.__file__)]
-    return [*prefixes, *packages, *SYSTEM_FOLDERS, *SYSTEM_FILES, *DEVICES, *own]
+def _needed() -> list[str]:
+    """What Python and torch read by themselves. Never a whole prefix: an environment may share it with a project."""
+    prefixes = {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix}
+    libraries = [os.path.join(prefix, name) for prefix in prefixes for name in ("lib", "lib64")]
+    paths = sysconfig.get_paths()
+    packages = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    torch = getattr(sys.modules.get("torch"), "__path__", [])
+    return [*SYSTEM, *DEVICES, *libraries, *packages, *torch, sys.executable]
 
 
-def _limit_resources(memory: int | None) -> bool:
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write then fails with a sentence instead of killing
-    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: 0, resource.RLIMIT_NOFILE: OPEN_FILES}
-    if memory is not None:
-        limits[resource.RLIMIT_AS] = memory + _address_space()
-    for which, limit in limits.items():
+def limit_resources(memory: int | None) -> bool:
+    """No core dump, no byte in a file, few descriptors, and so much memory and no more."""
+    wanted = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: 0, resource.RLIMIT_NOFILE: OPEN_FILES}
+    if sys.platform == "darwin":
+        wanted[resource.RLIMIT_NPROC] = 0  # elsewhere this counts threads as well, and seccomp does better
+    elif memory is not None and os.path.exists("/proc/self/statm"):
+        with open("/proc/self/statm") as file:
+            used = int(file.read().split()[0]) * resource.getpagesize()
+        wanted[resource.RLIMIT_AS] = used + memory
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a refused write is then an OSError, not the end
+    for which, value in wanted.items():
         hard = resource.getrlimit(which)[1]
-        limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-        try:
-            resource.setrlimit(which, (limit, limit))
-        except (ValueError, OSError):  # macOS refuses some of them
-            continue
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(which, (value, value))
     return True
 
 
-def _address_space() -> int:
+# The fence: an audit hook. All that it uses is bound as a default, where no patch of a module or of builtins reaches.
+
+REFUSED = tuple(
+    (verb, frozenset(events.split()))
+    for verb, events in {
+        "start processes": "subprocess pty os.fork os.forkpty os.exec os.posix_spawn os.spawn os.system",
+        "use the network": "socket",
+        "signal other processes": "os.kill os.killpg",
+        "change files": "os.remove os.rename os.mkdir os.rmdir os.link os.symlink os.truncate os.chmod os.chown "
+        "os.utime os.chflags os.setxattr os.removexattr",
+        "open databases": "sqlite3",
+        "leave Python": "ctypes",
+        "change its own limits": "resource.setrlimit resource.prlimit sys.addaudithook cpython.PyInterpreterState_New",
+        # What the collector gives away is this hook itself, and the dictionaries of built-in types.
+        "search the interpreter": "gc.get_objects gc.get_referrers gc.get_referents",
+    }.items()
+)
+EVENTS = frozenset().union(*(events for _, events in REFUSED))
+# Modules that do such things without an event of their own, or run code where no hook is.
+BARRED = frozenset("_posixsubprocess _xxsubinterpreters _interpreters _testcapi _testinternalcapi".split())
+
+
+def _real(path: str, getcwd: Any = os.getcwd, readlink: Any = os.readlink, failed: Any = OSError) -> str:
+    """`os.path.realpath`, of which an attempt could patch the parts."""
+    done, links = "", 0
+    todo = (path if path.startswith("/") else f"{getcwd()}/{path}").split("/")[::-1]
+    while todo:
+        part = todo.pop()
+        if part == "..":
+            done = done.rpartition("/")[0]
+        elif part and part != ".":
+            try:
+                target = readlink(f"{done}/{part}")
+            except failed:  # no link, or nothing there
+                done = f"{done}/{part}"
+                continue
+            links += 1
+            if links > 40:
+                raise failed(f"too many symbolic links: {path}")
+            done = "" if target.startswith("/") else done
+            todo += target.split("/")[::-1]
+    return done or "/"
+
+
+def explain_refusals(readable: Sequence[str]) -> bool:
+    """Refuse with a sentence, from an audit hook, what the layers below refuse with a number."""
+    inside = tuple(path.rstrip("/") + "/" for path in readable)
+    own = os.getpid()
+    writing = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+    def judge_path(
+        path: Any, flags: int, verb: str, inside: Any = inside, devices: Any = DEVICES, writing: int = writing,
+        real: Any = _real, stat: Any = os.stat, kind: Any = type, text: Any = str, raw: Any = bytes, number: Any = int,
+        refusal: Any = PermissionError, failed: Any = OSError,
+    ) -> None:  # fmt: skip
+        if kind(path) is number:
+            return  # a descriptor that it has already
+        if path is None:
+            path = "."
+        if kind(path) is raw:
+            path = path.decode("utf-8", "surrogateescape")
+        if kind(path) is not text:  # its `__fspath__` could tell Python one path and this hook another
+            raise refusal(f"an attempt may not {verb} a {kind(path).__name__}: give the path as a str")
+        place = real(path)
+        if place in devices:
+            return
+        if flags & writing:
+            raise refusal(f"an attempt may not write {path}: it may only compute")
+        if not f"{place}/".startswith(inside):
+            raise refusal(f"an attempt may not {verb} {path}: it may read only its own file and the other stubs")
+        try:
+            folder = verb == "open" and stat(place).st_mode & 0o170000 == 0o040000
+        except failed:
+            return  # let Python say that there is no such file
+        if folder:  # a path relative to a descriptor (dir_fd) would look to this hook like another path
+            raise refusal(f"an attempt may not open the folder {path}: list it by its name")
+
+    def hook(
+        event: str, args: tuple, judge_path: Any = judge_path, real: Any = _real, own: int = own, barred: Any = BARRED,
+        refused: Any = REFUSED, events: Any = EVENTS, refusal: Any = PermissionError,
+    ) -> None:  # fmt: skip
+        family = event.partition(".")[0]
+        if event == "open":
+            judge_path(args[0], args[2], "open")
+        elif event == "os.listdir" or event == "os.scandir":
+            judge_path(args[0], 0, "list")
+        elif event == "import" and args[0] in barred:
+            raise refusal(f"an attempt may not import {args[0]}")
+        elif event == "object.__setattr__" and (args[1] == "__code__" or args[0] is judge_path or args[0] is real):
+            raise refusal(f"an attempt may not rewrite functions ({args[1]})")
+        elif (event in events or family in events) and not (event == "os.kill" and args[0] == own):
+            for verb, names in refused:
+                if event in names or family in names:
+                    raise refusal(f"an attempt may not {verb} ({event})")
+
+    sys.addaudithook(hook)
+    return True
+
+
+# The wall: Landlock for what a path or a port names, seccomp for the rest. Both stay through everything that follows.
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_MACHINE = os.uname().machine if sys.platform == "linux" else ""
+
+
+def _call(function: Any, *arguments: int) -> int:
+    """A C function of long integers; -1 is an OSError."""
+    function.restype = ctypes.c_long
+    result = function(*(ctypes.c_long(argument) for argument in arguments))
+    if result == -1:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+def _renounce_privileges() -> None:
+    """Promise never to gain a privilege (PR_SET_NO_NEW_PRIVS), for which the kernel lets anyone confine himself."""
+    _call(_libc.prctl, 38, 1, 0, 0, 0)
+
+
+# include/uapi/linux/landlock.h
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
+WRITE_FILE, READ_FILE, READ_DIR, TRUNCATE, IOCTL_DEV = 1 << 1, 1 << 2, 1 << 3, 1 << 14, 1 << 15
+FILE_RIGHTS = (0, 13, 14, 15, 15, 16)  # by version of the interface, how many there are; a later one has the last
+TCP = 0b11  # bind and connect
+SCOPES = 0b11  # abstract sockets and signals stay within the process
+
+
+def hide_files(readable: Sequence[str]) -> bool:
+    """Landlock: these files and folders may be read and the devices used; no other file, and no TCP port."""
+    if not _MACHINE:
+        return False
     try:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[0]) * resource.getpagesize()
-    except OSError:
-        return 0
-
-
-# Landlock: include/uapi/linux/landlock.h
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
-_WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 1, 1 << 2, 1 << 3
-_FILE_RIGHTS_BY_ABI = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}
-_FILE_RIGHTS = (1 << 16) - 1
-_TCP_RIGHTS, _SCOPES = 0b11, 0b11  # bind and connect; abstract sockets and signals
-
-
-def _landlock(libc: ctypes.CDLL, allowed: list[str]) -> bool:
-    abi = libc.syscall(_CREATE_RULESET, None, 0, 1)
-    if abi < 1:
+        version = _call(_libc.syscall, CREATE_RULESET, 0, 0, 1)
+    except OSError:  # a kernel built or booted without it
         return False
-    rights = _FILE_RIGHTS_BY_ABI.get(abi, _FILE_RIGHTS)
-    handled = [rights, _TCP_RIGHTS, _SCOPES][: 1 if abi < 4 else 2 if abi < 6 else 3]
-    attribute = struct.pack(f"={len(handled)}Q", *handled)
-    ruleset = libc.syscall(_CREATE_RULESET, attribute, len(attribute), 0)
-    if ruleset < 0:
-        return False
-    for path in allowed:
-        access = _READ_FILE | _READ_DIR if os.path.isdir(path) else _READ_FILE
-        access |= _WRITE_FILE if path == os.devnull else 0
-        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        libc.syscall(_ADD_RULE, ruleset, 1, struct.pack("=Qi", access, descriptor), 0)
-        os.close(descriptor)
-    held = libc.syscall(_RESTRICT_SELF, ruleset, 0) == 0
+    rights = (1 << FILE_RIGHTS[min(version, 5)]) - 1
+    handled = struct.pack("=QQQ", rights, TCP if version >= 4 else 0, SCOPES if version >= 6 else 0)
+    ruleset = _call(_libc.syscall, CREATE_RULESET, _address(handled), len(handled), 0)
+    for path in readable:
+        allowed = READ_FILE | READ_DIR if os.path.isdir(path) else READ_FILE
+        if path in DEVICES:
+            allowed |= WRITE_FILE | TRUNCATE | IOCTL_DEV
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        rule = struct.pack("=Qi", allowed & rights, place)
+        _call(_libc.syscall, ADD_RULE, ruleset, 1, _address(rule), 0)
+        os.close(place)
+    _renounce_privileges()
+    _call(_libc.syscall, RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
-    return held
+    return True
 
 
-# System calls by name: numbers on x86_64 and aarch64 (None where there is no such call).
-_SYSCALLS = {
-    "fork": (57, None),
-    "vfork": (58, None),
-    "execve": (59, 221),
-    "execveat": (322, 281),
-    "socket": (41, 198),
-    "socketpair": (53, 199),
-    "connect": (42, 203),
-    "bind": (49, 200),
-    "listen": (50, 201),
-    "ptrace": (101, 117),
-    "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271),
-    "rt_sigqueueinfo": (129, 138),
-    "rt_tgsigqueueinfo": (297, 240),
-    "pidfd_open": (434, 434),
-    "pidfd_send_signal": (424, 424),
-    "pidfd_getfd": (438, 438),
-    "unshare": (272, 97),
-    "setns": (308, 268),
-    "mount": (165, 40),
-    "umount2": (166, 39),
-    "pivot_root": (155, 41),
-    "chroot": (161, 51),
-    "bpf": (321, 280),
-    "perf_event_open": (298, 241),
-    "io_uring_setup": (425, 425),
-    "userfaultfd": (323, 282),
-    "keyctl": (250, 219),
-    "personality": (135, 92),
-    "setsid": (112, 157),
-    "setpgid": (109, 154),
-    "setrlimit": (160, 164),
-    "seccomp": (317, 277),
-}
-_CLONE, _CLONE3, _PRLIMIT = (56, 220), (435, 435), (302, 261)
-_SIGNALLING = ((62, 129), (200, 130), (234, 131))  # kill, tkill, tgkill: the first argument is whom
-_ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column above, AUDIT_ARCH_*
+def _address(data: bytes) -> int:
+    """Where the bytes lie; they must outlive the use."""
+    return ctypes.cast(data, ctypes.c_void_p).value or 0
 
-_LOAD, _EQUAL, _ANY_BIT, _AT_LEAST, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x06
-_ALLOW, _KILL = 0x7FFF0000, 0x80000000
-_REFUSE = 0x00050000 | errno.EPERM
-_UNKNOWN = 0x00050000 | errno.ENOSYS  # makes the C library fall back to clone, whose flags can be looked at
-_NUMBER, _ARCH, _ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data; arguments are eight bytes each
-_CLONE_THREAD = 0x00010000
-_X32 = 0x40000000
 
+# name:x86_64:aarch64, or one number where they agree
+NEVER = """
+    fork:57: vfork:58: execve:59:221 execveat:322:281 ptrace:101:117 process_vm_readv:310:270
+    process_vm_writev:311:271 process_madvise:440 kcmp:312:272 pidfd_open:434 pidfd_getfd:438 pidfd_send_signal:424
+    tkill:200:130 rt_sigqueueinfo:129:138 rt_tgsigqueueinfo:297:240 setsid:112:157 setpgid:109:154
+    socket:41:198 socketpair:53:199 connect:42:203 bind:49:200 listen:50:201 accept:43:202 accept4:288:242
+    io_uring_setup:425 io_uring_enter:426 io_uring_register:427
+    chmod:90: fchmod:91:52 fchmodat:268:53 fchmodat2:452 chown:92: fchown:93:55 lchown:94: fchownat:260:54
+    utime:132: utimes:235: utimensat:280:88 futimesat:261: setxattr:188:5 lsetxattr:189:6 fsetxattr:190:7
+    setxattrat:463 removexattr:197:14 lremovexattr:198:15 fremovexattr:199:16 removexattrat:466
+    name_to_handle_at:303:264 open_by_handle_at:304:265 memfd_create:319:279
+    unshare:272:97 setns:308:268 chroot:161:51 pivot_root:155:41 mount:165:40 umount2:166:39 open_tree:428
+    move_mount:429 fsopen:430 fsconfig:431 fsmount:432 fspick:433 mount_setattr:442 open_tree_attr:467
+    setrlimit:160:164 seccomp:317:277 landlock_create_ruleset:444 landlock_add_rule:445 landlock_restrict_self:446
+    personality:135:92 keyctl:250:219 add_key:248:217 request_key:249:218 userfaultfd:323:282 bpf:321:280
+    perf_event_open:298:241 init_module:175:105 finit_module:313:273 delete_module:176:106 kexec_load:246:104
+    reboot:169:142 settimeofday:164:170 clock_settime:227:112
+"""
+AT_TIMES = "clone:56:220 kill:62:129 tgkill:234:131 prlimit64:302:261 clone3:435"
+COLUMN = {"x86_64": 0, "aarch64": 1}
+ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+CLONE_THREAD = 0x10000
+
+# linux/bpf_common.h and linux/seccomp.h: each instruction is (code, steps if true, steps if false, operand)
+LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+ALLOW, KILL, ERROR = 0x7FFF0000, 0x80000000, 0x00050000
 Instruction = tuple[int, int, int, int]
 
 
-def _seccomp(libc: ctypes.CDLL) -> bool:
-    if platform.machine() not in _ARCHITECTURES or sys.byteorder != "little":
-        return False
-    column, architecture = _ARCHITECTURES[platform.machine()]
-    program: list[Instruction] = [
-        (_LOAD, 0, 0, _ARCH),
-        (_EQUAL, 1, 0, architecture),
-        (_RETURN, 0, 0, _KILL),
-        (_LOAD, 0, 0, _NUMBER),
-        (_AT_LEAST, 0, 1, _X32),
-        (_RETURN, 0, 0, _REFUSE),
+def _numbers(table: str) -> dict[str, int]:
+    """The system calls of a table that this machine has."""
+    rows = (row.split(":") for row in table.split())
+    found = {name: numbers[COLUMN[_MACHINE] if len(numbers) > 1 else 0] for name, *numbers in rows}
+    return {name: int(number) for name, number in found.items() if number}
+
+
+def _refuse(number: int, code: int, *unless: tuple[int, int, int]) -> list[Instruction]:
+    """Fail this system call with an error code; unless all these hold, each (32 bits of an argument, test, operand)."""
+    block: list[Instruction] = []
+    for step, (half, test, operand) in enumerate(unless, 1):
+        block += [(LOAD, 0, 0, 16 + 4 * half), (test, 0, 2 * (len(unless) - step) + 1, operand)]
+    block += [(RETURN, 0, 0, ALLOW)] * bool(unless) + [(RETURN, 0, 0, ERROR | code)]
+    return [(EQUAL, 0, len(block), number), *block]
+
+
+def _program() -> list[Instruction]:
+    """The filter of system calls, over the kernel's `struct seccomp_data`; little-endian, as both machines are."""
+    at = _numbers(AT_TIMES)
+    own = os.getpid()
+    return [
+        (LOAD, 0, 0, 4),
+        (EQUAL, 1, 0, ARCHITECTURE[_MACHINE]),
+        (RETURN, 0, 0, KILL),  # a 32-bit call has other numbers
+        (LOAD, 0, 0, 0),
+        (AT_LEAST, 0, 1, 0x40000000),
+        (RETURN, 0, 0, KILL),  # and so has an x32 one
+        *(step for number in _numbers(NEVER).values() for step in _refuse(number, errno.EPERM)),
+        *_refuse(at["clone"], errno.EPERM, (0, ANY_BIT, CLONE_THREAD)),
+        *_refuse(at["clone3"], errno.ENOSYS),  # its flags lie out of sight; libc then uses clone
+        *_refuse(at["kill"], errno.EPERM, (0, EQUAL, own)),
+        *_refuse(at["tgkill"], errno.EPERM, (0, EQUAL, own)),  # abort() sends itself a signal
+        *_refuse(at["prlimit64"], errno.EPERM, (4, EQUAL, 0), (5, EQUAL, 0)),  # no new limit: it only asks
+        (RETURN, 0, 0, ALLOW),
     ]
-    for numbers in _SYSCALLS.values():
-        if numbers[column] is not None:
-            program += _on(numbers[column], [(_RETURN, 0, 0, _REFUSE)])
-    program += _on(_CLONE3[column], [(_RETURN, 0, 0, _UNKNOWN)])
-    program += _on(_CLONE[column], _only_if(_ANY_BIT, _CLONE_THREAD, _ARGUMENT))
-    for numbers in _SIGNALLING:
-        program += _on(numbers[column], _only_if(_EQUAL, os.getpid(), _ARGUMENT))
-    new_limit = _ARGUMENT + 2 * 8  # a null pointer only asks
-    program += _on(_PRLIMIT[column], _only_if(_EQUAL, 0, new_limit))
-    program.append((_RETURN, 0, 0, _ALLOW))
-    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *instruction) for instruction in program))
-    header = struct.pack("@HP", len(program), ctypes.addressof(code))
-    return libc.prctl(PR_SET_SECCOMP, 2, header, 0, 0) == 0
 
 
-def _on(number: int, block: list[Instruction]) -> list[Instruction]:
-    """Run `block`, which ends in a return, for this system call; skip it for any other."""
-    return [(_EQUAL, 0, len(block), number), *block]
-
-
-def _only_if(test: int, value: int, offset: int) -> list[Instruction]:
-    """Allow the call if the low half of the word at `offset` passes the test, else refuse it."""
-    return [(_LOAD, 0, 0, offset), (test, 0, 1, value), (_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _REFUSE)]
-
-
-_PROCESSES = frozenset(
-    "os.fork os.forkpty os.exec os.posix_spawn os.spawn os.system subprocess.Popen pty.spawn".split()
-)
-_CHANGES = frozenset(
-    (
-        "os.remove os.rename os.rmdir os.mkdir os.link os.symlink os.truncate os.chmod os.chown os.utime "
-        "os.mkfifo os.mknod os.setxattr shutil.rmtree shutil.move shutil.copyfile shutil.copytree "
-        "tempfile.mkstemp tempfile.mkdtemp"
-    ).split()
-)
-_LISTINGS = frozenset("os.listdir os.scandir".split())
-_SIGNALS = frozenset("os.kill os.killpg".split())
-_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-
-
-def _audit(allowed: list[str]) -> bool:
-    sys.addaudithook(_hook(tuple(allowed), os.getpid()))
+def refuse_system_calls() -> bool:
+    """seccomp: threads and computation go on; what reaches beyond the process fails with EPERM."""
+    if _MACHINE not in ARCHITECTURE:
+        return False
+    steps = _program()
+    code = b"".join(struct.pack("=HBBI", *step) for step in steps)
+    program = struct.pack("HP", len(steps), _address(code))
+    _renounce_privileges()
+    try:
+        _call(_libc.prctl, 22, 2, _address(program), 0, 0)  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+    except OSError:  # a kernel built without it
+        return False
     return True
-
-
-def _hook(allowed: tuple[str, ...], pid: int) -> Callable[[str, tuple], None]:
-    # All that it needs is bound here: an attempt that patches modules does not reach into a closure. A folder opened
-    # for use with dir_fd is refused like any other, so relative names are names below the (empty) working folder.
-    realpath, fsdecode, devnull, project = os.path.realpath, os.fsdecode, os.devnull, PROJECT
-    processes, changes, listings, signals, writing = _PROCESSES, _CHANGES, _LISTINGS, _SIGNALS, _WRITING
-
-    def below(path: str, folder: str) -> bool:
-        return path == folder or path.startswith(folder.rstrip("/") + "/")
-
-    def readable(path: object) -> bool:
-        if isinstance(path, int):
-            return True
-        real = realpath(fsdecode(path))
-        depth = max((len(folder) for folder in allowed if below(real, folder)), default=-1)
-        # The project may lie inside a folder that is allowed, as the environment may lie inside the project.
-        return depth > (len(project) if below(real, project) else -1)
-
-    def hook(event: str, args: tuple) -> None:
-        if event == "open":
-            path, mode, flags = args
-            if (flags or 0) & writing or (isinstance(mode, str) and any(c in mode for c in "wax+")):
-                if not isinstance(path, int) and path != devnull:
-                    raise PermissionError(f"an attempt may not write files ({path})")
-            elif not readable(path):
-                raise PermissionError(f"an attempt may not open {path}: it may read only its own file and the stubs")
-        elif event in listings:
-            if not readable(args[0] or "."):
-                raise PermissionError(f"an attempt may not list {args[0] or '.'}")
-        elif event in processes:
-            raise PermissionError(f"an attempt may not start processes ({event})")
-        elif event.startswith("socket."):
-            raise PermissionError(f"an attempt may not use the network ({event})")
-        elif event.startswith("ctypes."):
-            raise PermissionError(f"an attempt may not reach into memory ({event})")
-        elif event in changes:
-            raise PermissionError(f"an attempt may not change files ({event})")
-        elif event in signals and args[0] != pid:
-            raise PermissionError(f"an attempt may not send signals to other processes ({event})")
-        elif event == "resource.setrlimit":
-            raise PermissionError("an attempt may not change its limits")
-
-    return hook
