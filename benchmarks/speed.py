@@ -89,9 +89,8 @@ def main() -> int:
         peak, seen = peak_memory(COMMANDS["grade the nine --solution"])
         left = [pid for pid in seen if os.path.exists(f"/proc/{pid}")]
         good &= peak <= MEMORY_LIMIT and not left
-        print(
-            f"memory, judge and workers    {peak / 2**20:6.0f} MiB  (limit {MEMORY_LIMIT >> 20}); left behind: {left or 'none'}"
-        )
+        print(f"judge and workers together   {peak / 2**20:6.0f} MiB  (limit {MEMORY_LIMIT >> 20})")
+        print(f"processes left behind        {left or 'none'}")
     return 0 if good else 1
 
 

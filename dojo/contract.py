@@ -353,6 +353,19 @@ class ModuleContract(Contract):
             fail("state_dict() holds the parameters and nothing else", f"extra: {extra}, missing: {missing}")
 
     @robust
+    def test_tables_lose_nothing_when_the_module_is_cast(self, attempt: Attempt, draw: Draw) -> None:
+        for case, make in self.telling_cases().items():
+            call = make(draw)
+            module = build(attempt, self.name, call)
+            module.to(torch.bfloat16).to(device=attempt.device, dtype=torch.float32)
+            module.load_state_dict({k: v.to(attempt.device) for k, v in call.params.items()})
+            args, kwargs = self.arguments(self.on_device(attempt, call))
+            told = f"{case}, after module.to(bfloat16).to(float32)"
+            with torch.no_grad(), self.told(attempt, told, call):
+                got = {"result": module(*args, **kwargs)}
+            self.compare(attempt, draw, told, call, got, torch.float32, None)
+
+    @robust
     def test_takes_device_and_dtype(self, attempt: Attempt, draw: Draw) -> None:
         call = next(iter(self.cases.values()))(draw)
         for dtype in (torch.float64, torch.bfloat16):

@@ -34,9 +34,8 @@
 #   `w1.weight` and `w3.weight`, each `(d_ff, d_model)`, and `w2.weight`, `(d_model, d_ff)`.
 #   `nn.Linear(bias=False)` is allowed. The initialisation is yours.
 # - **The gate is `w1`.** Silu acts on `w1 x`, not on `w3 x`.
-# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 silu and the product are computed in
-#   float32. Two float16 factors near 300 have a product near 90,000, beyond 65,504, the largest float16: so the
-#   product stays in float32 until `w2` has brought it back to size, and is rounded then. float64 stays float64.
+# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 silu is computed in float32
+#   (`F.silu` does so by itself). float64 stays float64.
 # - **The input is not modified**, and may be non-contiguous or expanded.
 #
 # No operation is forbidden; `F.silu` is allowed.
@@ -47,7 +46,6 @@
 # $\mathrm{silu}(2) = 2 \cdot 0.8808 = 1.7616$, times $3 \cdot 2 = 6$, times $10$, is $105.70$.
 
 # %%
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -64,7 +62,7 @@ def hidden_size(d_model: int, multiple_of: int = 64) -> int:
 
 # %%
 class SwiGLU(nn.Module):
-    """Feed-forward layer gated by silu. The gate and the product are computed in float32 at least.
+    """Feed-forward layer gated by silu. silu is computed in float32 at least.
 
     Shazeer 2020, arXiv:2002.05202, equation 6.
     """

@@ -10,9 +10,11 @@ import ctypes
 import errno
 import gc
 import importlib
+import io
 import json
 import linecache
 import os
+import platform
 import resource
 import signal
 import socket
@@ -20,7 +22,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 import traceback
 import warnings
 from collections.abc import Callable
@@ -52,27 +53,26 @@ class TwoFaced:
         return next(self.answers)
 
 
+def opening(path: Any, mode: str = "r") -> Probe:
+    return lambda: open(path, mode)
+
+
 def after(module: Any, name: str, value: Any) -> Probe:
     """Open the solution after a patch of what a check of paths might use."""
-
-    def probe() -> None:
-        setattr(module, name, value)
-        open(SOLUTION)
-
-    return probe
+    return lambda: [setattr(module, name, value), opening(SOLUTION)()]
 
 
 def tamper_with_the_hook() -> None:
     """Reach the hook's frames through the traceback of a refusal, change all that lies there, and try again."""
     try:
-        open(SOLUTION)
+        opening(SOLUTION)()
     except PermissionError as error:
         for frame, _ in traceback.walk_tb(error.__traceback__):
             if frame.f_code.co_filename == limits.__file__:
                 frame.f_globals.update(REFUSED=(), EVENTS=frozenset(), _real=lambda _: STUB)
                 frame.f_locals.update(inside=("/",), events=frozenset(), real=lambda _: STUB, judge_path=print)
-                vars(frame.f_builtins) if hasattr(frame.f_builtins, "__dict__") else frame.f_builtins.pop("OSError")
-    open(SOLUTION)
+                frame.f_builtins.update(PermissionError=KeyboardInterrupt, type=lambda _: int)
+    opening(SOLUTION)()
 
 
 def give_the_hook_another_body() -> None:
@@ -90,34 +90,40 @@ def fork_without_an_event() -> None:
 
 HIDDEN = "it may read only its own file and the other stubs"
 FENCED: dict[str, tuple[Probe, str]] = {
-    "a solution": (lambda: open(SOLUTION), f"an attempt may not open {{SOLUTION}}: {HIDDEN}"),
-    "a solution of ours": (lambda: open(PROJECT / "solutions/softmax.py"), HIDDEN),
-    "a grader of ours": (lambda: open(PROJECT / "graders/softmax.py"), HIDDEN),
-    "the judge's sources": (lambda: open(limits.__file__), HIDDEN),
+    "a solution": (opening(SOLUTION), f"an attempt may not open {{SOLUTION}}: {HIDDEN}"),
+    "a solution of ours": (opening(PROJECT / "solutions/softmax.py"), HIDDEN),
+    "a grader of ours": (opening(PROJECT / "graders/softmax.py"), HIDDEN),
+    "the judge's sources": (opening(limits.__file__), HIDDEN),
     "a solution, by os.open": (lambda: os.open(SOLUTION, os.O_RDONLY), HIDDEN),
-    "a solution, by a detour": (lambda: open(f"{KATAS}/../solutions/softmax.py"), HIDDEN),
-    "a solution, from the folder it is in": (lambda: [os.chdir(TREE), open("solutions/softmax.py")], HIDDEN),
-    "a solution, by a link": (lambda: open(f"{KATAS}/link.py"), HIDDEN),
-    "a solution, by /proc": (lambda: open(f"/proc/self/root{SOLUTION}"), HIDDEN),
-    "a solution, in bytes": (lambda: open(SOLUTION.encode()), HIDDEN),
-    "a solution, by two faces": (lambda: os.open(TwoFaced(), os.O_RDONLY), "may not open a TwoFaced: give the path as"),
-    "a solution, seen from another folder": (lambda: os.open(KATAS, os.O_RDONLY), f"the folder {{KATAS}}: list it by"),
+    "a solution, by a detour": (opening(f"{KATAS}/../solutions/softmax.py"), HIDDEN),
+    "a solution, from the folder it is in": (lambda: [os.chdir(TREE), opening("solutions/softmax.py")()], HIDDEN),
+    "a solution, by a link": (opening(f"{KATAS}/link.py"), HIDDEN),
+    "a solution, by /proc": (opening(f"/proc/self/root{SOLUTION}"), HIDDEN),
+    "a solution, in bytes": (opening(SOLUTION.encode()), HIDDEN),
+    "a solution, by two faces": (lambda: io.FileIO(TwoFaced()), "may not open a TwoFaced: give the path as a str"),
+    "a solution, seen from another folder": (
+        lambda: os.open(KATAS, os.O_RDONLY),
+        "may not open the folder {KATAS}: list it",
+    ),
     "a solution, by import": (lambda: importlib.import_module("solutions.softmax"), "No module named 'solutions"),
     "a solution, os.path patched": (after(os.path, "realpath", lambda _: STUB), HIDDEN),
     "a solution, os patched": (after(os, "readlink", lambda _: STUB), HIDDEN),
     "a solution, builtins patched": (after(builtins, "type", lambda _: int), HIDDEN),
     "a solution, limits patched": (after(limits, "_real", lambda _: STUB), HIDDEN),
     "a solution, the hook's frames changed": (tamper_with_the_hook, HIDDEN),
-    "another body for the hook": (give_the_hook_another_body, "may not rewrite functions (__code__)"),
-    "other defaults for the hook": (give_the_hook_other_defaults, "may not rewrite functions (__defaults__)"),
+    "another body for the hook": (give_the_hook_another_body, "may not rewrite the judge (__code__)"),
+    "other defaults for the hook": (give_the_hook_other_defaults, "may not rewrite the judge (__defaults__)"),
     "the hook itself": (gc.get_objects, "may not search the interpreter (gc.get_objects)"),
-    "the names of the solutions": (lambda: os.listdir(f"{TREE}/solutions"), f"may not list {{TREE}}/solutions: {HIDDEN}"),
+    "the names of the solutions": (
+        lambda: os.listdir(f"{TREE}/solutions"),
+        f"may not list {{TREE}}/solutions: {HIDDEN}",
+    ),
     "the names beside the solutions": (lambda: os.scandir(TREE), HIDDEN),
     "the names in the current folder": (os.listdir, HIDDEN),
-    "the environment": (lambda: open("/proc/self/environ"), HIDDEN),
-    "the memory": (lambda: open("/proc/self/mem", "rb"), HIDDEN),
-    "a new file": (lambda: open(NEW, "w"), "may not write {NEW}: it may only compute"),
-    "its own stub": (lambda: open(STUB, "a"), "may not write {STUB}: it may only compute"),
+    "the environment": (opening("/proc/self/environ"), HIDDEN),
+    "the memory": (opening("/proc/self/mem", "rb"), HIDDEN),
+    "a new file": (opening(NEW, "w"), "may not write {NEW}: it may only compute"),
+    "its own stub": (opening(STUB, "a"), "may not write {STUB}: it may only compute"),
     "a removal": (lambda: os.remove(STUB), "may not change files (os.remove)"),
     "another name": (lambda: os.rename(STUB, NEW), "may not change files (os.rename)"),
     "a new folder": (lambda: os.mkdir(NEW), "may not change files (os.mkdir)"),
@@ -157,13 +163,14 @@ def open_from_the_stubs() -> None:
     os.open("../solutions/softmax.py", os.O_RDONLY, dir_fd=place)
 
 
-def write_to_memory() -> None:
-    os.write(os.memfd_create("kept"), b"kept")
+def write_a_byte() -> None:
+    with open(f"{TREE}/grows", "wb", buffering=0) as file:
+        file.write(b"1")
 
 
-def raise_a_limit() -> None:
+def change_a_limit() -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard - 1, hard - 1))
+    resource.prlimit(0, resource.RLIMIT_NOFILE, (hard - 1, hard - 1))
 
 
 def open_many() -> None:
@@ -172,18 +179,18 @@ def open_many() -> None:
 
 
 WALLED: dict[str, tuple[str, Probe, int]] = {
-    "a byte in a file": ("rlimits", write_to_memory, errno.EFBIG),
+    "a byte in a file": ("rlimits", write_a_byte, errno.EFBIG),
     "many descriptors": ("rlimits", open_many, errno.EMFILE),
-    "a solution": ("landlock", lambda: open(SOLUTION), errno.EACCES),
+    "a solution": ("landlock", opening(SOLUTION), errno.EACCES),
     "a solution, from C": ("landlock", lambda: libc("open", SOLUTION.encode(), os.O_RDONLY), errno.EACCES),
     "a solution, seen from another folder": ("landlock", open_from_the_stubs, errno.EACCES),
-    "a solution, by a link": ("landlock", lambda: open(f"{KATAS}/link.py"), errno.EACCES),
-    "a solution of ours": ("landlock", lambda: open(PROJECT / "solutions/softmax.py"), errno.EACCES),
+    "a solution, by a link": ("landlock", opening(f"{KATAS}/link.py"), errno.EACCES),
+    "a solution of ours": ("landlock", opening(PROJECT / "solutions/softmax.py"), errno.EACCES),
     "the names of the solutions": ("landlock", lambda: os.listdir(f"{TREE}/solutions"), errno.EACCES),
-    "the judge's environment": ("landlock", lambda: open(f"/proc/{os.getppid()}/environ"), errno.EACCES),
-    "the judge's memory": ("landlock", lambda: open(f"/proc/{os.getppid()}/mem", "rb"), errno.EACCES),
-    "a new file": ("landlock", lambda: open(NEW, "w"), errno.EACCES),
-    "its own stub": ("landlock", lambda: open(STUB, "a"), errno.EACCES),
+    "the judge's environment": ("landlock", opening(f"/proc/{os.getppid()}/environ"), errno.EACCES),
+    "the judge's memory": ("landlock", opening(f"/proc/{os.getppid()}/mem", "rb"), errno.EACCES),
+    "a new file": ("landlock", opening(NEW, "w"), errno.EACCES),
+    "its own stub": ("landlock", opening(STUB, "a"), errno.EACCES),
     "a removal": ("landlock", lambda: os.remove(STUB), errno.EACCES),
     "another name": ("landlock", lambda: os.rename(STUB, NEW), errno.EACCES),
     "a new folder": ("landlock", lambda: os.mkdir(NEW), errno.EACCES),
@@ -204,7 +211,7 @@ WALLED: dict[str, tuple[str, Probe, int]] = {
     "a signal to its group": ("seccomp", lambda: os.killpg(0, 0), errno.EPERM),
     "a session of its own": ("seccomp", os.setsid, errno.EPERM),
     "a group of its own": ("seccomp", lambda: os.setpgid(0, 0), errno.EPERM),
-    "another limit": ("seccomp", raise_a_limit, errno.EPERM),
+    "another limit": ("seccomp", change_a_limit, errno.EPERM),
     "another namespace": ("seccomp", lambda: libc("unshare", 0x10000000), errno.EPERM),
     "a trace of the judge": ("seccomp", lambda: libc("ptrace", 16, os.getppid(), 0, 0), errno.EPERM),
     "calls through a ring": ("seccomp", lambda: libc("syscall", 425, 1, None), errno.EPERM),
@@ -225,11 +232,16 @@ def run_torch_threads() -> bool:
     return torch.randn(700, 700).mm(torch.randn(700, 700)).isfinite().all().item()
 
 
-def differentiate() -> bool:
-    x = torch.randn(64, 64, requires_grad=True)
+def use_what_imports_the_compiler() -> bool:
+    @torch.library.custom_op("limits::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    x = torch.randn(8, 8, requires_grad=True)
     torch.utils.checkpoint.checkpoint(torch.relu, x @ x, use_reentrant=False).sum().backward()
     torch.optim.AdamW([x]).step()
-    return torch.func.grad(lambda y: torch.func.vmap(torch.dot)(y, y).sum())(x).shape == x.shape
+    gradient = torch.func.grad(lambda y: torch.func.vmap(torch.dot)(y, y).sum())(x.detach())
+    return torch.allclose(torch.compile(twice)(x.detach()), gradient)
 
 
 def script() -> bool:
@@ -237,25 +249,18 @@ def script() -> bool:
     linecache.cache["attempt.py"] = (len(source), None, source.splitlines(keepends=True), "attempt.py")
     names: dict[str, Any] = {"__name__": "attempt"}
     exec(compile(source, "attempt.py", "exec"), names)
-    return torch.jit.script(names["double"])(torch.ones(2)).sum() == torch.jit.script(torch.nn.GELU())(torch.ones(0)) + 4
-
-
-def compile_nothing() -> bool:
-    @torch.library.custom_op("limits::twice", mutates_args=())
-    def twice(x: torch.Tensor) -> torch.Tensor:
-        return x * 2
-
-    return torch.equal(torch.compile(twice)(torch.ones(2)), torch.full((2,), 2.0))
+    ours, theirs = torch.jit.script(names["double"]), torch.jit.script(torch.nn.ReLU())
+    return torch.equal(ours(torch.ones(2)), theirs(torch.full((2,), 2.0)))
 
 
 def profile() -> bool:
     with torch.profiler.profile() as profiler:
         torch.ones(3) + 1
-    return any(event.key == "aten::add" for event in profiler.key_averages())
+    return any(event.name == "aten::add" for event in profiler.events())
 
 
 def import_what_is_usual() -> bool:
-    for name in "einops jaxtyping safetensors.torch tempfile torch.nn.attention unittest.mock".split():
+    for name in "einops jaxtyping safetensors.torch tempfile torch.nn.attention unittest.mock asyncio logging".split():
         importlib.import_module(name)
     warnings.warn("its line of source is out of reach", stacklevel=1)
     return True
@@ -267,6 +272,8 @@ def read_and_discard() -> bool:
 
 
 def exhaust_memory() -> bool:
+    if sys.platform != "linux":
+        return True
     with pytest.raises(MemoryError):
         bytearray(100 << 30)
     with pytest.raises(RuntimeError, match="can't allocate memory"):
@@ -290,13 +297,16 @@ def signal_itself() -> bool:
     return len(caught) == 2
 
 
-FREE = (
-    run_threads, run_torch_threads, differentiate, script, compile_nothing, profile, import_what_is_usual,
-    read_and_discard, exhaust_memory, explain_an_error, signal_itself,
-)  # fmt: skip
+FREE = {
+    probe.__name__: probe
+    for probe in (
+        run_threads, run_torch_threads, use_what_imports_the_compiler, script, profile, import_what_is_usual,
+        read_and_discard, exhaust_memory, explain_an_error, signal_itself,
+    )
+}  # fmt: skip
 FATAL = {
     "an abort": (os.abort, signal.SIGABRT),
-    "a call by its 32-bit number": (lambda: libc("syscall", ctypes.c_long(0x40000000 + 39)), signal.SIGSYS),
+    "a call by its number of another interface": (lambda: libc("syscall", ctypes.c_long(1 << 30)), signal.SIGSYS),
 }
 
 
@@ -336,21 +346,61 @@ def fork(layer: str, probe: Probe) -> dict[str, Any]:
     return json.loads(answer) if answer else {"signal": os.WTERMSIG(status)}
 
 
-def serve() -> None:
-    jobs = {("fenced", name): ("all", probe) for name, (probe, _) in FENCED.items()}
-    jobs |= {("walled", name): (layer, probe) for name, (layer, probe, _) in WALLED.items()}
-    jobs |= {("free", probe.__name__): ("all", probe) for probe in FREE}
-    jobs |= {("fatal", name): ("all", probe) for name, (probe, _) in FATAL.items()}
-    found: dict[str, dict] = {"fenced": {}, "walled": {}, "free": {}, "fatal": {}}
-    for (group, name), job in jobs.items():
-        t=time.time()
-        found[group][name] = fork(*job)
-        if time.time()-t>.2: print(name,time.time()-t,file=sys.stderr)
-    print(json.dumps(found))
+GROUPS: dict[str, dict[str, tuple[str, Probe]]] = {
+    "fenced": {name: ("all", probe) for name, (probe, _) in FENCED.items()},
+    "walled": {name: (layer, probe) for name, (layer, probe, _) in WALLED.items()},
+    "free": {name: ("all", probe) for name, probe in FREE.items()},
+    "fatal": {name: ("all", probe) for name, (probe, _) in FATAL.items()},
+}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What came of every probe."""
+    tree = tmp_path_factory.mktemp("tree")
+    for folder in ("katas", "solutions"):
+        (tree / folder).mkdir()
+        (tree / folder / "softmax.py").write_text("text")
+    (tree / "katas/link.py").symlink_to("../solutions/softmax.py")
+    command = [sys.executable, "-W", "ignore", "-m", "tests.test_limits", str(tree)]
+    environment = os.environ | {"TORCHDYNAMO_DISABLE": "1", "KINETO_LOG_LEVEL": "9"}
+    done = subprocess.run(command, cwd=PROJECT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", FENCED)
+def test_what_is_refused_is_told_why(found: dict, name: str) -> None:
+    assert FENCED[name][1] in found["fenced"][name].get("text", ""), found["fenced"][name]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's layers are Linux's")
+@pytest.mark.parametrize("name", WALLED)
+def test_each_layer_holds_alone(found: dict, name: str) -> None:
+    layer, _, number = WALLED[name]
+    if not found["walled"][name].get("layers", True):
+        pytest.skip(f"this kernel has no {layer}")
+    assert found["walled"][name].get("errno") == number, found["walled"][name]
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_computation_goes_on_as_before(found: dict, name: str) -> None:
+    assert found["free"][name].get("value"), found["free"][name]
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64" or sys.platform != "linux", reason="x32 is x86_64's")
+@pytest.mark.parametrize("name", FATAL)
+def test_a_process_dies_of_its_own_signals(found: dict, name: str) -> None:
+    assert found["fatal"][name].get("signal") == FATAL[name][1], found["fatal"][name]
+
+
+def test_confine_says_which_layers_hold(found: dict) -> None:
+    held = found["free"]["script"]["layers"]
+    alone = {layer for name, (layer, *_) in WALLED.items() if found["walled"][name].get("layers")}
+    assert set(held) == alone | {"rlimits", "audit"}
 
 
 if __name__ == "__main__":
     import torch
     import torch.utils.checkpoint
 
-    serve()
+    print(json.dumps({group: {name: fork(*job) for name, job in jobs.items()} for group, jobs in GROUPS.items()}))

@@ -168,8 +168,8 @@ def explain_refusals(readable: Sequence[str]) -> bool:
             judge_path(args[0], 0, "list")
         elif event == "import" and args[0] in barred:
             raise refusal(f"an attempt may not import {args[0]}")
-        elif event == "object.__setattr__" and (args[1] == "__code__" or args[0] is judge_path or args[0] is real):
-            raise refusal(f"an attempt may not rewrite functions ({args[1]})")
+        elif event == "object.__setattr__" and (args[0] is judge_path or args[0] is real):
+            raise refusal(f"an attempt may not rewrite the judge ({args[1]})")
         elif (event in events or family in events) and not (event == "os.kill" and args[0] == own):
             for verb, names in refused:
                 if event in names or family in names:
