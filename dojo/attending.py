@@ -103,7 +103,7 @@ class AttentionContract(ModuleContract):
     }
     telling = ("no_mask", "a_mask_for_each_head_of_each_entry", "one_entry_is_all_padding", "a_context_and_a_mask")
     heads, head_dim = 3, 4
-    time_limit = 25.0
+    time_limit = 12.0
 
     @classmethod
     def init(cls, heads: int, head_dim: int) -> dict:

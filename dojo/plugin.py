@@ -146,7 +146,9 @@ class Judging:
         printed = subject.attempt.take_printed().strip()
         if printed:
             check.sections.append(Section(Label.PRINTED, f"printed:\n{printed}"))
-        check.sections.append(Section(Label.INPUT, f"seed {self.seed}"))
+        inputs = [s.text for s in check.sections if s.label is Label.INPUT]
+        check.sections = [s for s in check.sections if s.label is not Label.INPUT]
+        check.sections.append(Section(Label.INPUT, "; ".join([*inputs, f"seed {self.seed}"])))
         if self.diagnose and fault.outcome in DIAGNOSABLE:
             bug = self.diagnosis(item, subject, fault)
             if bug is not None:

@@ -81,7 +81,7 @@ class BlockContract(ModuleContract):
         "width": lambda d, n: call(d, 2, 5, head_dim=n, mask=d.mask(5, 5)),
         "hidden width": lambda d, n: call(d, 2, 5, d_ff=n, mask=d.mask(5, 5)),
     }
-    time_limit = 20.0
+    time_limit = 10.0
 
     @staticmethod
     def near_300(d: Draw) -> Call:

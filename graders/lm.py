@@ -99,7 +99,7 @@ class TestTransformerLM(ModuleContract):
         "hidden width": lambda d, n: call(d, 2, 5, d_ff=n),
         "vocabulary": lambda d, n: call(d, 2, 5, vocab=n),
     }
-    time_limit = 15.0
+    time_limit = 10.0
 
     @staticmethod
     def near_300(d: Draw) -> Call:
@@ -182,7 +182,7 @@ BUGS = [
         "key heads dealt out in turn",
         "query head h reads key head h // group, not h % num_kv_heads.",
         "heads = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)",
-        "heads = F.scaled_dot_product_attention(q, *(t.repeat(1, q.shape[1] // t.shape[1], 1, 1) for t in (k, v)), None, 0, 1)",
+        "heads = F.scaled_dot_product_attention(q, *(t.tile(q.shape[1] // t.shape[1], 1, 1) for t in (k, v)), is_causal=1)",
     ),
     Bug(
         "heads not moved back before the merge",

@@ -101,7 +101,7 @@ class RoPEContract(ModuleContract):
         "seq": lambda d, n: call(d, 2, 3, n, 4, positions=d.positions(40, 2, n)),
         "width": lambda d, n: call(d, 2, 3, 5, 2 * n),
     }
-    time_limit = 20.0
+    time_limit = 10.0
 
     @staticmethod
     def near_300(d: Draw) -> Call:

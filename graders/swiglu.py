@@ -108,7 +108,7 @@ class TestSwiGLU(ModuleContract):
         "width": lambda d, n: call(d, 2, 3, d_model=n),
         "hidden width": lambda d, n: call(d, 2, 3, d_ff=n),
     }
-    time_limit = 6.0
+    time_limit = 10.0
 
     @staticmethod
     def near_300(d: Draw) -> Call:
