@@ -106,7 +106,7 @@ def run(
         verdict = Verdict(kata.name, entry.label, "", [], options.device, torch.__version__, 0.0, options.seed)
         verdicts[kata.name] = verdict
         if build.is_untouched(kata, entry.source):
-            verdict.verdict, verdict.message = "empty", f"not started: write your answer in {entry.label}, then grade"
+            verdict.verdict, verdict.message = "empty", f"write your answer in {entry.label}, then: {entry.repeat}"
             continue
         try:
             attempt.worker()

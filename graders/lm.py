@@ -182,7 +182,7 @@ BUGS = [
         "key heads dealt out in turn",
         "query head h reads key head h // group, not h % num_kv_heads.",
         "heads = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)",
-        "heads = F.scaled_dot_product_attention(q, *(t.tile(q.shape[1] // t.shape[1], 1, 1) for t in (k, v)), is_causal=1)",
+        "heads = F.scaled_dot_product_attention(q, *(t.tile(q.shape[1] // t.shape[1], 1, 1) for t in (k, v)), is_causal=1)",  # noqa: E501
     ),
     Bug(
         "heads not moved back before the merge",
