@@ -138,6 +138,7 @@ class AttentionContract(ModuleContract):
             "a_mask_for_each_head": case(1, h, 5, 5),
             "a_mask_for_each_head_of_each_entry": case(2, h, 5, 5, share=0.4),
             "three_axes_of_mask": case(h, 5, 5),
+            "very_large_scores": lambda d: cls.call(d, 2, 5, sharp=150.0, mask=d.mask(2, 1, 5, 5)),
             "one_entry_is_all_padding": lambda d: cls.call(
                 d, 2, 5, mask=torch.tensor([True, False])[:, None, None, None].expand(2, 1, 1, 5) & d.mask(5, 5)
             ),

@@ -162,7 +162,7 @@ def refuses(call: Callable[[], Any], *values: Any, sentence: str) -> None:
     except Raised as raised:
         if "ValueError" not in raised.bases:
             fail(sentence, f"it raised {raised.kind}: {raised.text}", "expected a ValueError")
-        missing = [v for v in values if not re.search(rf"(?<![\w.]){re.escape(str(v))}(?!\w)", raised.text)]
+        missing = [v for v in values if not re.search(rf"(?<!\w)(?<!\d\.){re.escape(str(v))}(?!\w)", raised.text)]
         if missing:
             said = f"the message does not hold {' or '.join(map(str, missing))}: {raised.text!r}"
             fail(f"{sentence} whose message holds the offending values", said)
@@ -192,8 +192,9 @@ class Ban:
     def judge(self, reading: dict, source: str) -> None:
         """Raise `Forbidden` if a meter reading shows something banned, naming the line where the source shows it."""
         pattern = re.compile(self.operations) if self.operations else None
-        ran = {*reading["profiled"], *(f"aten::{name}" for name in reading["operations"])}
-        used = sorted(name for name in ran if pattern and pattern.search(name))
+        ran = {*reading["profiled"], *(n if "::" in n else f"aten::{n}" for n in reading["operations"])}
+        # What the attempt itself calls softmax, a scripted function or an operation of its own, is not torch's.
+        used = sorted(name for name in ran if pattern and pattern.search(name) and name.split("::")[0] in NAMESPACES)
         used = sorted(reading["entered"]) or used
         if reading["foreign"]:
             raise Forbidden(f"the computation must stay in PyTorch: it was handed a {reading['foreign'][0]}")
@@ -205,6 +206,7 @@ class Ban:
             raise Forbidden(f"`{name}` is not allowed: it does the work of this kata", shown, *places)
 
 
+NAMESPACES = frozenset(name.split("::")[0] for name in torch._C._dispatch_get_all_op_names())
 NOTHING_BANNED = Ban("")
 
 

@@ -67,14 +67,14 @@ def main(args: argparse.Namespace) -> int:
         screen = Screen(sys.stdout)
         with screen.progress(len(entries)) as progress:
             verdicts = run(entries, options, hatchery, lambda _: progress.advance())
+        if not any(verdict.checks or verdict.message for verdict in verdicts):
+            raise Trouble(f"no check is left after -k {args.expression!r} and --tier {args.tier}")
         for verdict in verdicts:
             screen.verdict(verdict)
         screen.summary(verdicts)
     finally:
         if hatchery is not None:
             hatchery.close()
-    if not any(verdict.checks or verdict.message for verdict in verdicts):
-        raise Trouble(f"no check is left after -k {args.expression!r} and --tier {args.tier}")
     if args.json:
         store.write_atomic(Path(args.json), json.dumps([v.to_json() for v in verdicts], indent=1) + "\n")
     if not (args.attempt or args.solution):
@@ -129,6 +129,8 @@ def run(
                 subject.close()
     for name, subject in subjects.items():
         verdicts[name].used = subject.attempt.used
+        printed = subject.attempt.take_printed().strip()
+        verdicts[name].message = f"the attempt printed:\n{printed}" if printed else ""
         _conclude(verdicts[name], list(subject.checks.values()), options)
     for verdict in verdicts.values():
         verdict.seconds = verdict.seconds or time.perf_counter() - begun

@@ -7,6 +7,7 @@ while values and processor time are judged from outside.
 from __future__ import annotations
 
 import importlib.abc
+import inspect
 import sys
 import threading
 from collections import Counter
@@ -79,11 +80,13 @@ class _Count(_Mode):
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         result = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__
+        name = name if func.namespace == "aten" else f"{func.namespace}::{name}"
         self.operations[name] += 1
         for tensor in tree_leaves(result):
             if isinstance(tensor, Tensor):
                 # Bytes of storage, not elements: an expanded view costs nothing however large it looks.
-                size = tensor.untyped_storage().nbytes() if not tensor.is_meta else 0
+                real = tensor.layout is torch.strided and not tensor.is_meta
+                size = tensor.untyped_storage().nbytes() if real else 0
                 self.largest[name] = max(self.largest.get(name, 0), size)
                 if tensor.is_complex():
                     self.complex[name] = max(self.complex.get(name, 0), tensor.numel())
@@ -163,12 +166,13 @@ def watching(functions: list[str]) -> Iterator[Watching]:
 
 
 def _codes(name: str) -> list[Any]:
-    """The code objects behind a dotted name; for a module class, those of its `forward`s."""
+    """The code behind a dotted name, without its decorators; for a module class, that of its `forward`."""
     value: Any = sys.modules["torch"]
     for part in name.split(".")[1:]:
-        value = getattr(value, part)
+        value = getattr(value, part, None)  # torch loads some of itself on demand
     if isinstance(value, type):
         value = value.forward
+    value = inspect.unwrap(value)
     return [value.__code__] if hasattr(value, "__code__") else []
 
 
