@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from dojo.bugs import Bug
 from dojo.contract import Maker, ModuleContract, core, robust
 from dojo.expect import Call, Draw, fail, refuses, tensor
 from dojo.judge.proxy import Attempt
@@ -182,3 +183,80 @@ class AttentionContract(ModuleContract):
         init = type(self).init(3, 4) | {"d_model": 13}
         sentence = "d_model that num_heads does not divide is a ValueError"
         refuses(lambda: getattr(attempt, self.name)(**init), 13, 3, sentence=sentence)
+
+
+# Mistakes of attention itself, on lines that the masters of all its forms share.
+COMMON_BUGS = (
+    Bug(
+        "no scale",
+        "without 1/√head_dim the scores grow with the width and softmax saturates.",
+        "scores = scores / math.sqrt(q.shape[-1])",
+        "scores = scores * 1.0",
+    ),
+    Bug(
+        "scaled by head_dim instead of its square root",
+        "a sum of head_dim products has a standard deviation of √head_dim, not head_dim.",
+        "scores = scores / math.sqrt(q.shape[-1])",
+        "scores = scores / q.shape[-1]",
+    ),
+    Bug(
+        "softmax over the queries",
+        "each query spreads a weight of 1 over the keys, so softmax runs over the last axis.",
+        "weights = torch.softmax(scores, dim=-1)",
+        "weights = torch.softmax(scores, dim=-2)",
+    ),
+    Bug(
+        "mask inverted",
+        "True means that a query may attend to a key, so what is filled is where the mask is False.",
+        "scores = scores.masked_fill(~mask, torch.finfo(acc).min)",
+        "scores, mask = scores.masked_fill(mask, torch.finfo(acc).min), ~mask",
+    ),
+    Bug(
+        "mask added to the scores",
+        "a boolean mask added to the scores only raises them by 1.",
+        "scores = scores.masked_fill(~mask, torch.finfo(acc).min)",
+        "scores, mask = scores + mask, torch.ones_like(mask)",
+    ),
+    Bug(
+        "masked after softmax without normalising again",
+        "weights that the mask removes must be gone before the sum is taken.",
+        "scores = scores.masked_fill(~mask, torch.finfo(acc).min)",
+        "scores = scores.clone()",
+    ),
+    Bug(
+        "rows that may attend to nothing give nan",
+        "softmax of a row of only -inf is nan; such a query gets zeros.",
+        "scores = scores.masked_fill(~mask, torch.finfo(acc).min)",
+        "scores, mask = scores.masked_fill(~mask, -torch.inf), torch.ones_like(mask)",
+    ),
+    Bug(
+        "rows that may attend to nothing average all values",
+        "a row filled with the smallest number gives equal weights; such a query gets zeros.",
+        "weights = weights.masked_fill(~mask, 0.0)",
+        "weights = weights * 1.0",
+    ),
+    Bug(
+        "heads not moved back before the merge",
+        "without the transpose the merge mixes heads and positions.",
+        "merged = heads.transpose(-3, -2).flatten(-2)",
+        "merged = heads.reshape(x.shape)",
+    ),
+    Bug(
+        "no output projection",
+        "the merged heads pass through o_proj.",
+        "return self.o_proj(merged)",
+        "return merged + 0 * self.o_proj(merged)",
+    ),
+    Bug(
+        "weights detached from the graph",
+        "no gradient reaches queries and keys, so attention never learns where to look.",
+        "weights = torch.softmax(scores, dim=-1)",
+        "weights = torch.softmax(scores, dim=-1).detach()",
+    ),
+    Bug(
+        "heads that do not divide the model are not refused",
+        "rounding head_dim down silently drops features.",
+        "if num_heads < 1 or d_model % num_heads != 0:",
+        "if num_heads < 1:",
+    ),
+)
