@@ -68,6 +68,12 @@ class Contract:
         for make in self.cases.values():
             for reading in self.readings(attempt, make(draw)):
                 self.ban.judge(reading, attempt.source)
+        for dtype in (torch.float32, torch.float64, *rule.HALF) if self.ban != NOTHING_BANNED else ():
+            call = next(iter(self.cases.values()))(draw).cast(dtype)
+            args, kwargs = self.arguments(self.on_device(attempt, call))
+            callee = self.ready(attempt, call, dtype)
+            for reading in callee.observe_gradients(*args, watched=list(self.ban.functions), **kwargs):
+                self.ban.judge(reading, attempt.source)
 
     @robust
     def test_any_leading_dimensions_and_length_one(self, attempt: Attempt, draw: Draw) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dojo.plugin import Judging
     from dojo.verdict import Check, Verdict
 
-# NumPy is no part of the environment, and torch says so on every start.
+# A user's own environment may lack NumPy, and torch would say so on every start.
 warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 
 GRADER_WATCHDOG = 300  # seconds that pytest-timeout gives one check: the judge's own deadlines come long before

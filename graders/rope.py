@@ -13,7 +13,11 @@ from dojo.expect import Call, Draw, fail, refuses, tensor
 from dojo.judge.proxy import Attempt
 
 MAKES_TABLES = {"cos", "cos_", "sin", "sin_", "polar", "exp", "exp_", "pow", "pow_", "tan", "acos", "atan2"}
-COMPLEX_PRODUCTS = {"mul", "mul_", "bmm", "mm", "matmul", "addcmul", "baddbmm", "_foreach_mul", "div"}
+COMPLEX_PRODUCTS = {
+    *("mul", "mul_", "_foreach_mul", "_foreach_mul_", "addcmul", "addcmul_", "div", "prod"),
+    *("bmm", "mm", "mv", "addmm", "addbmm", "baddbmm", "linalg_vecdot"),
+}
+SHOWS_COMPLEX = {"aten::complex", "aten::polar", "aten::view_as_complex", "aten::view_as_real"}
 
 
 def by_matrices(init: dict, params: dict, x: Tensor, positions: Tensor) -> Tensor:
@@ -90,6 +94,7 @@ class RoPEContract(ModuleContract):
     more_shapes = {
         "one_token": lambda d: call(d, 2, 3, 1, 8),
         "one_pair": lambda d: call(d, 3, 5, 2),
+        "one_position_in_the_table": lambda d: call(d, 3, 1, 4, positions=torch.tensor([0]), max_seq_len=1),
         "five_axes": lambda d: call(d, 2, 3, 2, 5, 4, positions=d.positions(40, 2, 5)),
         "heads_as_many_as_tokens": lambda d: call(d, 2, 5, 5, 4, positions=d.positions(40, 2, 5)),
         "batch_as_large_as_heads": lambda d: call(d, 3, 3, 5, 4, positions=d.positions(40, 3, 5)),
@@ -114,7 +119,7 @@ class RoPEContract(ModuleContract):
 
     @staticmethod
     def timed(d: Draw) -> Call:
-        return call(d, 4, 8, 256, 16, max_seq_len=512)
+        return call(d, 8, 1024, 8, positions=d.positions(1024, 8, 1024), max_seq_len=1024)
 
     @robust
     def test_odd_width_is_refused(self, attempt: Attempt, draw: Draw) -> None:
@@ -124,17 +129,43 @@ class RoPEContract(ModuleContract):
     def test_another_width_than_d_k_is_refused(self, attempt: Attempt, draw: Draw) -> None:
         module, positions = getattr(attempt, self.name)(8, 16), torch.arange(3)
         for width in (6, 10, 1, 16):
-            sentence = "a last dimension other than d_k is a ValueError"
-            refuses(lambda width=width: module(draw.normal(3, width), positions), width, sentence=sentence)
+            sentence = f"a last dimension other than d_k (here {width} for 8) is a ValueError"
+            refuses(lambda x: module(x, positions), width, sentence=sentence, x=draw.normal(3, width))
 
     @robust
     def test_positions_outside_the_table_are_refused(self, attempt: Attempt, draw: Draw) -> None:
         module = getattr(attempt, self.name)(8, 16)
-        for outside in (16, 17, 123, -1, -16):
-            positions = torch.tensor([3, outside, 5])
-            sentence = "a position outside [0, max_seq_len) is a ValueError"
-            refuses(lambda p=positions: module(draw.normal(3, 8), p), outside, sentence=sentence)
-            refuses(lambda p=positions: module(draw.normal(2, 3, 8), p.expand(2, 3)), outside, sentence=sentence)
+        x = draw.normal(2, 3, 8)
+        for outside in (17, 16, 123, -1, -16):
+            positions = torch.tensor([[3, 15, 0], [3, outside, 5]])
+            sentence = f"a position outside [0, max_seq_len) (here {outside} for 16) is a ValueError"
+            for some in (positions[1], positions, positions.int()):
+                refuses(lambda p: module(x, p), outside, sentence=sentence, p=some)
+
+    @robust
+    def test_each_call_reads_its_own_positions(self, attempt: Attempt, draw: Draw) -> None:
+        first = call(draw, 3, 5, 8)
+        prepared = self.ready(attempt, first).prepare(*self.arguments(self.on_device(attempt, first))[0])
+        positions = first.inputs["positions"]
+        # The same numbers in another order, then others: neither shape nor ends nor sum tell the calls apart.
+        for number, each in enumerate((positions, positions[[0, 2, 1, 3, 4]], draw.positions(40, 5)), 1):
+            again = first.with_inputs(positions=each)
+            prepared.refill(*self.arguments(self.on_device(attempt, again))[0])
+            got = {"result": prepared.fetch(prepared.go())}
+            told = f"call {number} of 3 of one module, other positions in the same tensor"
+            self.compare(attempt, draw, told, again, got, torch.float32, None)
+
+    @robust
+    def test_no_dtype_of_the_module_costs_precision(self, attempt: Attempt, draw: Draw) -> None:
+        each = call(draw, 3, 5, 8, positions=torch.arange(17, 22))
+        args, _ = self.arguments(each)
+        for dtype in rule.HALF:
+            given = build(attempt, self.name, each, dtype=dtype)
+            cast = build(attempt, self.name, each).to(dtype)
+            for told, module in ((f"built with dtype={dtype}", given), (f"after module.to({dtype})", cast)):
+                with torch.no_grad(), self.told(attempt, told, each):
+                    got = {"result": module(*args)}
+                self.compare(attempt, draw, told, each, got, torch.float32, None)
 
     @robust
     def test_score_depends_only_on_distance(self, attempt: Attempt, draw: Draw) -> None:
@@ -144,12 +175,10 @@ class RoPEContract(ModuleContract):
             turned_q, turned_k = (tensor(module(v, torch.tensor([p]))) for v, p in ((q, at_q), (k, at_k)))
             return float((turned_q.flatten() * turned_k.flatten()).sum())
 
-        near, far_off = score(5, 2), score(45, 42)
-        if abs(near - far_off) > 1e-3 * float(q.norm() * k.norm()):
-            fail(
-                "q · k depends only on the distance of their positions",
-                f"{near:.5f} at 5 and 2, {far_off:.5f} at 45 and 42",
-            )
+        near, later = score(5, 2), score(45, 42)
+        if not abs(near - later) <= 1e-3 * float(q.norm() * k.norm()):
+            seen = f"{near:.5f} at positions 5 and 2, {later:.5f} at 45 and 42"
+            fail("q · k depends only on the distance of their positions", seen)
 
     @fast
     def test_tables_are_made_once_at_construction(self, attempt: Attempt, draw: Draw) -> None:
@@ -163,9 +192,12 @@ class TestRoPEReal(RoPEContract):
 
     @core
     def test_uses_no_complex_tensor(self, attempt: Attempt, draw: Draw) -> None:
-        for where, reading in zip(("construction", "a call"), self.readings(attempt, call(draw, 3, 5, 8)), strict=True):
-            if reading["complex"]:
-                fail("RoPEReal uses no complex tensor", f"in {where}: {', '.join(sorted(reading['complex']))}")
+        # Sizes that no other check uses: nothing can have been made before.
+        readings = self.readings(attempt, call(draw, 3, 5, 10, max_seq_len=37))
+        for where, reading in zip(("construction", "a call"), readings, strict=True):
+            used = {f"aten::{name}" for name in reading["complex"]} | SHOWS_COMPLEX & set(reading["profiled"])
+            if used:
+                fail("RoPEReal uses no complex tensor", f"in {where}: {', '.join(sorted(used))}")
 
 
 class TestRoPEComplex(RoPEContract):
@@ -173,12 +205,11 @@ class TestRoPEComplex(RoPEContract):
 
     @core
     def test_multiplies_complex_tensors(self, attempt: Attempt, draw: Draw) -> None:
-        products = self.readings(attempt, call(draw, 3, 5, 8))[-1]["complex"]
-        if max((size for name, size in products.items() if name in COMPLEX_PRODUCTS), default=0) < 3 * 5 * 4:
-            fail(
-                "RoPEComplex multiplies complex tensors",
-                f"complex results of {', '.join(sorted(products)) or 'nothing'}",
-            )
+        made = self.readings(attempt, call(draw, 3, 5, 8))[-1]["complex"]
+        largest = max((size for name, size in made.items() if name in COMPLEX_PRODUCTS), default=0)
+        if largest < 3 * 5 * 8 // 2:
+            seen = f"complex results of {', '.join(sorted(made)) or 'nothing'}"
+            fail("RoPEComplex multiplies complex tensors", f"{seen}; the largest product has {largest} entries of 60")
 
 
 BUGS = [

@@ -107,6 +107,17 @@ class Callee:
         inner = {"do": "call", "target": self.target, "args": args, "kwargs": kwargs}
         return self.attempt.ask(do="observe", watched=watched or [], inner=inner)["meter"]
 
+    def observe_gradients(self, *args: Any, watched: list[str] | None = None, **kwargs: Any) -> list[dict]:
+        """Meter readings of a call whose floating inputs take gradients, and of the way back from its result."""
+        args, kwargs = _leaves(args), _leaves(kwargs)
+        forward = {"do": "call", "target": self.target, "args": args, "kwargs": kwargs, "grad": True}
+        there = self.attempt.ask(do="observe", watched=watched or [], inner=forward)
+        if not isinstance(there.get("value"), Tensor):
+            raise Died(Outcome.WRONG, f"the result is a {type(there.get('value')).__name__}, not a torch.Tensor")
+        backward = {"do": "backward", "call": there.get("call"), "cotangent": torch.ones_like(there["value"])}
+        back = self.attempt.ask(do="observe", watched=watched or [], inner=backward)
+        return [there["meter"], back["meter"]]
+
     def elsewhere(self, *args: Any, **kwargs: Any) -> dict:
         """What happens on another device, which `judge.meter` makes up: see there."""
         return self.attempt.ask(do="elsewhere", target=self.target, args=args, kwargs=kwargs)
@@ -217,3 +228,11 @@ def _tensors(tree: Any) -> list[Tensor]:
     if isinstance(tree, dict):
         tree = list(tree.values())
     return [t for item in tree for t in _tensors(item)] if isinstance(tree, (list, tuple)) else []
+
+
+def _leaves(tree: Any) -> Any:
+    if isinstance(tree, Tensor):
+        return tree.detach().clone().requires_grad_() if tree.is_floating_point() else tree
+    if isinstance(tree, dict):
+        return {name: _leaves(value) for name, value in tree.items()}
+    return type(tree)(map(_leaves, tree)) if isinstance(tree, (list, tuple)) else tree
