@@ -12,6 +12,7 @@ Each test's name is a sentence of the contract; its tier is its mark. What a sub
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, ClassVar
 
 import pytest
@@ -72,8 +73,9 @@ class Contract:
             call = next(iter(self.cases.values()))(draw).cast(dtype)
             args, kwargs = self.arguments(self.on_device(attempt, call))
             callee = self.ready(attempt, call, dtype)
-            for reading in callee.observe_gradients(*args, watched=list(self.ban.functions), **kwargs):
-                self.ban.judge(reading, attempt.source)
+            with suppress(Raised):  # what fails with gradients or in another dtype is for other checks to tell
+                for reading in callee.observe_gradients(*args, watched=list(self.ban.functions), **kwargs):
+                    self.ban.judge(reading, attempt.source)
 
     @robust
     def test_any_leading_dimensions_and_length_one(self, attempt: Attempt, draw: Draw) -> None:

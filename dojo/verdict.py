@@ -88,8 +88,8 @@ class Verdict:
     torch: str
     seconds: float
     seed: int
-    used: float = 0.0  # the largest error seen, in units of the allowed error
     message: str = ""  # why the file is broken, or what to do with an empty one
+    used: float = 0.0  # the largest error seen, in units of the allowed error
 
     @property
     def tiers(self) -> dict[str, str]:

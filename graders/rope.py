@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from dojo import rule
 from dojo.bugs import Bug
 from dojo.contract import ModuleContract, core, fast, robust
-from dojo.expect import Call, Draw, fail, refuses, tensor
+from dojo.expect import Call, Draw, build, fail, refuses, tensor
 from dojo.judge.proxy import Attempt
 
 MAKES_TABLES = {"cos", "cos_", "sin", "sin_", "polar", "exp", "exp_", "pow", "pow_", "tan", "acos", "atan2"}
@@ -130,7 +132,7 @@ class RoPEContract(ModuleContract):
         module, positions = getattr(attempt, self.name)(8, 16), torch.arange(3)
         for width in (6, 10, 1, 16):
             sentence = f"a last dimension other than d_k (here {width} for 8) is a ValueError"
-            refuses(lambda x: module(x, positions), width, sentence=sentence, x=draw.normal(3, width))
+            refuses(partial(module, draw.normal(3, width), positions), width, sentence=sentence)
 
     @robust
     def test_positions_outside_the_table_are_refused(self, attempt: Attempt, draw: Draw) -> None:
@@ -140,7 +142,7 @@ class RoPEContract(ModuleContract):
             positions = torch.tensor([[3, 15, 0], [3, outside, 5]])
             sentence = f"a position outside [0, max_seq_len) (here {outside} for 16) is a ValueError"
             for some in (positions[1], positions, positions.int()):
-                refuses(lambda p: module(x, p), outside, sentence=sentence, p=some)
+                refuses(partial(module, x, some), outside, sentence=sentence)
 
     @robust
     def test_each_call_reads_its_own_positions(self, attempt: Attempt, draw: Draw) -> None:

@@ -176,6 +176,18 @@ def test_nothing_is_left_of_a_closed_zygote() -> None:
     assert zygote.process.returncode is not None
 
 
+def test_a_worker_can_start_afresh_as_cuda_needs_it() -> None:
+    fresh = nursery.FreshStarts()
+    attempt = proxy.Attempt(fresh, SOURCE, "attempt.py")
+    assert attempt.double(torch.ones(2)).tolist() == [2.0, 2.0]
+    with pytest.raises(Died, match="exit status 3"):
+        attempt.leave(torch.ones(1))
+    pid = attempt.worker().pid
+    fresh.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
 def a_clock(cost: float, rng: Callable[[], float]) -> Callable[[], tuple[float, float]]:
     """A call that takes `cost`, give or take a factor of two that a busy machine adds."""
 
