@@ -155,13 +155,13 @@ def match(got: Any, expected: Tensor, allowed: Tensor | None, sentence: str, axe
     raise Wrong(sentence, *context, *sections, got=got, allowed=allowed, excess=worst)
 
 
-def refuses(call: Callable[[], Any], *values: Any, sentence: str) -> None:
-    """The call raises a ValueError whose text holds each of `values`."""
+def refuses(call: Callable[[], Any], *values: Any, sentence: str, error: str = "ValueError") -> None:
+    """The call raises this error, or one derived from it, whose text holds each of `values`."""
     try:
         call()
     except Raised as raised:
-        if "ValueError" not in raised.bases:
-            fail(sentence, f"it raised {raised.kind}: {raised.text}", "expected a ValueError")
+        if error not in raised.bases:
+            fail(sentence, f"it raised {raised.kind}: {raised.text}", f"expected {error}")
         missing = [v for v in values if not re.search(rf"(?<!\w)(?<!\d\.){re.escape(str(v))}(?!\w)", raised.text)]
         if missing:
             said = f"the message does not hold {' or '.join(map(str, missing))}: {raised.text!r}"
@@ -180,6 +180,21 @@ def parameters_are(module: Module, expected: dict[str, tuple[int, ...]]) -> None
     facts += [f"not trainable: {n}" for n in got if n in expected and n not in found["trainable"]]
     if facts:
         fail("the module holds exactly the parameters that the contract names", *facts)
+
+
+def drawn_from_normal(values: Tensor, std: float, bound: float, sentence: str) -> None:
+    """The values look like draws from a normal of this standard deviation, truncated at ± `bound`.
+
+    Kolmogorov's test, which rejects right values once in 10⁹ draws: https://en.wikipedia.org/wiki/Kolmogorov–Smirnov_test
+    """
+    found = values.detach().double().cpu().flatten().sort().values
+    count, (lowest, highest) = found.numel(), torch.special.ndtr(torch.tensor([-bound, bound]).double() / std)
+    below = (torch.special.ndtr(found / std) - lowest) / (highest - lowest)
+    ranks = torch.arange(count + 1) / count
+    gap = float(torch.maximum((ranks[1:] - below).abs(), (below - ranks[:-1]).abs()).max())
+    seen = f"mean {found.mean():.3g}, standard deviation {found.std():.3g}, from {found[0]:.3g} to {found[-1]:.3g}"
+    if not found.isfinite().all() or found.abs().max() > bound * (1 + 1e-6) or gap > 3.3 / count**0.5:
+        fail(sentence, f"{count} values have {seen}", f"expected standard deviation {std:.3g}, within ±{bound:.3g}")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,11 @@
-"""Formulas that the graders of whole blocks and models are composed of: spelled out, differentiable, of any dtype."""
+"""Formulas that the graders of whole blocks and models are composed of, differentiable and of any floating dtype.
+
+The oracles take torch's own operations and complex numbers; the spelled-out forms are accepted evaluations.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -11,6 +15,9 @@ from torch import Tensor
 from dojo.attending import Attention
 
 Params = dict[str, Tensor]
+Norm = Callable[[Tensor, Tensor, float], Tensor]
+Gated = Callable[[Params, Tensor], Tensor]
+Turn = Callable[[Tensor, float], Tensor]
 
 
 def under(prefix: str, params: Params) -> Params:
@@ -18,45 +25,51 @@ def under(prefix: str, params: Params) -> Params:
     return {name.removeprefix(prefix): value for name, value in params.items() if name.startswith(prefix)}
 
 
-def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """x / √(mean(x²) + eps), rounded, times the weight."""
-    wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    return (wide / (wide.square().mean(-1, keepdim=True) + eps).sqrt()).to(x.dtype) * weight
-
-
 def library_rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """Torch's own, with the weight in float32 as well."""
-    wide = torch.promote_types(x.dtype, torch.float32)
+    """Torch's own, rounded once."""
+    wide = _wide(x)
     return F.rms_norm(x.to(wide), weight.shape, weight.to(wide), eps).to(x.dtype)
 
 
-def swiglu(params: Params, x: Tensor) -> Tensor:
-    """w2(silu(w1 x) ⊙ w3 x)."""
-    gate = x @ params["w1.weight"].mT
-    return (gate * torch.sigmoid(gate) * (x @ params["w3.weight"].mT)) @ params["w2.weight"].mT
+def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """x / √(mean(x²) + eps), rounded, times the weight."""
+    wide = x.to(_wide(x))
+    return (wide / (wide.square().mean(-1, keepdim=True) + eps).sqrt()).to(x.dtype) * weight
 
 
 def library_swiglu(params: Params, x: Tensor) -> Tensor:
-    """The same with torch's own silu."""
+    """w2(silu(w1 x) ⊙ w3 x) with torch's own silu."""
     gate = F.silu(F.linear(x, params["w1.weight"]))
     return F.linear(gate * F.linear(x, params["w3.weight"]), params["w2.weight"])
 
 
-def turned(x: Tensor, theta: float, precise: bool) -> Tensor:
-    """RoPE at positions 0, 1, 2, …, on neighbouring pairs of one head; angles in float64 or float32."""
-    wide = torch.promote_types(x.dtype, torch.float32)
-    dtype = torch.float64 if precise else torch.float32
-    size = x.shape[-1]
-    frequency = 1 / theta ** (torch.arange(0, size, 2, dtype=dtype) / size)
-    angle = torch.arange(x.shape[-2], dtype=dtype)[:, None] * frequency
+def swiglu(params: Params, x: Tensor) -> Tensor:
+    """The same by the sigmoid."""
+    gate = x @ params["w1.weight"].mT
+    return (gate * torch.sigmoid(gate) * (x @ params["w3.weight"].mT)) @ params["w2.weight"].mT
+
+
+def turned(x: Tensor, theta: float) -> Tensor:
+    """RoPE at positions 0, 1, 2, … of one head: neighbouring pairs as complex numbers, angles in float64."""
+    size, wide = x.shape[-1], _wide(x)
+    frequency = theta ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
+    angle = torch.outer(torch.arange(x.shape[-2], dtype=torch.float64), frequency)
+    turns = torch.polar(torch.ones_like(angle), angle).to(wide.to_complex())
+    pairs = torch.view_as_complex(x.to(wide).unflatten(-1, (-1, 2)).contiguous())
+    return torch.view_as_real(pairs * turns).flatten(-2).to(x.dtype)
+
+
+def turned_by_float32_angles(x: Tensor, theta: float) -> Tensor:
+    """The same in real pairs, by the least accurate of the usual ways to the angles."""
+    size, wide = x.shape[-1], _wide(x)
+    frequency = torch.exp(torch.arange(0, size, 2, dtype=torch.float32) * (-math.log(theta) / size))
+    angle = torch.arange(x.shape[-2], dtype=torch.float32)[:, None] * frequency
     cos, sin = angle.cos().to(wide), angle.sin().to(wide)
     first, second = x.to(wide).unflatten(-1, (-1, 2)).unbind(-1)
     return torch.stack([first * cos - second * sin, first * sin + second * cos], -1).flatten(-2).to(x.dtype)
 
 
-def causal_self_attention(
-    attend: Attention, params: Params, x: Tensor, heads: int, theta: float, precise: bool
-) -> Tensor:
+def causal_self_attention(attend: Attention, turn: Turn, params: Params, x: Tensor, heads: int, theta: float) -> Tensor:
     """Grouped-query attention with RoPE, one query head at a time."""
     q, k, v = (x @ params[f"{name}_proj.weight"].mT for name in "qkv")
     size = q.shape[-1] // heads
@@ -64,12 +77,11 @@ def causal_self_attention(
     mask = torch.ones(x.shape[-2], x.shape[-2], dtype=torch.bool).tril()
     results = []
     for head in range(heads):
-        mine, shared = slice(head * size, (head + 1) * size), head // sharing * size
-        shared = slice(shared, shared + size)
-        turned_q, turned_k = turned(q[..., mine], theta, precise), turned(k[..., shared], theta, precise)
-        results.append(attend(turned_q, turned_k, v[..., shared], mask))
+        start = head // sharing * size
+        mine, shared = slice(head * size, (head + 1) * size), slice(start, start + size)
+        results.append(attend(turn(q[..., mine], theta), turn(k[..., shared], theta), v[..., shared], mask))
     return torch.cat(results, -1) @ params["o_proj.weight"].mT
 
 
-Norm = Callable[[Tensor, Tensor, float], Tensor]
-Gated = Callable[[Params, Tensor], Tensor]
+def _wide(x: Tensor) -> torch.dtype:
+    return torch.promote_types(x.dtype, torch.float32)

@@ -1,4 +1,4 @@
-"""What `PreNormBlock` and `PostNormBlock` must do. The oracle composes heads, RMSNorm and SwiGLU in float64."""
+"""What `PreNormBlock` and `PostNormBlock` must do. The oracle is made of torch's own parts in float64, head by head."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from torch import Tensor
 
 from dojo.attending import heads_one_by_one, library, normalised_last, stage_by_stage, weights
 from dojo.bugs import Bug
-from dojo.contract import ModuleContract, robust
-from dojo.expect import Call, Draw, refuses
-from dojo.formulas import library_rms_norm, library_swiglu, rms_norm, swiglu, under
+from dojo.contract import ModuleContract, core, robust
+from dojo.expect import Call, Draw, parameters_are, refuses
+from dojo.formulas import Gated, Norm, library_rms_norm, library_swiglu, rms_norm, swiglu, under
 from dojo.judge.proxy import Attempt
 from dojo.rule import Formula
 
 EPS = 1e-5
 
 
-def block(pre: bool, attend: Formula, norm: Formula, gated: Formula) -> Formula:
+def block(pre: bool, attend: Formula, norm: Norm, gated: Gated) -> Formula:
     """A block of these parts, with the norms before or after them."""
 
     def formula(init: dict, params: dict, x: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -46,18 +46,19 @@ def call(
 ) -> Call:
     """A call on inputs of standard deviation `loud`."""
     d_model = heads * head_dim
-    params = {f"attn.{name}": value for name, value in weights(d, d_model, d_model).items()}
-    params |= {
-        "attn_norm.weight": d.uniform(d_model, low=-2, high=2),
-        "ffn_norm.weight": d.uniform(d_model, low=-2, high=2),
-    }
-    params |= {"ffn.w1.weight": d.normal(d_ff, d_model, scale=0.5), "ffn.w3.weight": d.normal(d_ff, d_model, scale=0.5)}
+    params = {f"attn.{name}": value for name, value in weights(d, d_model, d_model, sharp=1.5).items()}
+    params |= {f"ffn.{name}.weight": d.normal(d_ff, d_model, scale=0.5) for name in ("w1", "w3")}
     params["ffn.w2.weight"] = d.normal(d_model, d_ff, scale=0.5)
-    return Call(
-        {"x": d.normal(batch, seq, d_model, scale=loud), **more},
-        {"d_model": d_model, "num_heads": heads, "d_ff": d_ff},
-        params,
-    )
+    params |= {f"{part}_norm.weight": d.uniform(d_model, low=-2, high=2) for part in ("attn", "ffn")}
+    init = {"d_model": d_model, "num_heads": heads, "d_ff": d_ff}
+    return Call({"x": d.normal(batch, seq, d_model, scale=loud), **more}, init, params)
+
+
+def near_300(d: Draw, **scales: float) -> Call:
+    """Inputs near 300, and some weights scaled so that norm and branch both show in the result."""
+    made = call(d, 2, 3)
+    scaled = {name: value * scales.get(name.split(".")[-2], 1.0) for name, value in made.params.items()}
+    return Call({"x": 300 + d.normal(2, 3, 12)}, made.init, scaled)
 
 
 class BlockContract(ModuleContract):
@@ -65,6 +66,7 @@ class BlockContract(ModuleContract):
     cases = {
         "no_mask": lambda d: call(d, 2, 5),
         "a_mask_for_all": lambda d: call(d, 2, 5, mask=d.mask(5, 5)),
+        "a_mask_for_each_head": lambda d: call(d, 2, 5, mask=d.mask(3, 5, 5)),
         "a_mask_for_each_head_of_each_entry": lambda d: call(d, 2, 5, mask=d.mask(2, 3, 5, 5)),
         "padding": lambda d: call(d, 2, 5, mask=d.mask(2, 1, 1, 5)),
         "inputs_as_small_as_eps": lambda d: call(d, 2, 5, loud=0.003),
@@ -72,7 +74,8 @@ class BlockContract(ModuleContract):
     telling = ("no_mask", "a_mask_for_each_head_of_each_entry", "inputs_as_small_as_eps")
     more_shapes = {
         "one_token": lambda d: call(d, 2, 1),
-        "one_entry_one_head": lambda d: call(d, 1, 3, heads=1),
+        "one_entry": lambda d: call(d, 1, 5, mask=d.mask(1, 3, 5, 5)),
+        "one_head": lambda d: call(d, 2, 5, heads=1, mask=d.mask(2, 1, 5, 5)),
     }
     growth = {
         "batch": lambda d, n: call(d, n, 5, mask=d.mask(5, 5)),
@@ -84,32 +87,40 @@ class BlockContract(ModuleContract):
     time_limit = 10.0
 
     @staticmethod
-    def near_300(d: Draw) -> Call:
-        loud = call(d, 2, 3)
-        quiet = {name: value * 0.01 if name.startswith("attn.") else value * 0.1 for name, value in loud.params.items()}
-        quiet |= {name: value for name, value in loud.params.items() if "norm" in name}
-        return Call({"x": 300 + d.normal(2, 3, 12)}, loud.init, quiet)
-
-    @staticmethod
     def timed(d: Draw) -> Call:
         return call(d, 2, 96, heads=6, head_dim=8, d_ff=128, mask=d.mask(96, 96))
+
+    @core
+    def test_constructor_takes_its_arguments_in_this_order(self, attempt: Attempt, draw: Draw) -> None:
+        made = call(draw, 2, 5)
+        module = getattr(attempt, self.name)(*made.init.values())
+        parameters_are(module, {name: tuple(value.shape) for name, value in made.params.items()})
 
     @robust
     def test_heads_must_divide_the_model(self, attempt: Attempt, draw: Draw) -> None:
         sentence = "d_model that num_heads does not divide is a ValueError"
-        refuses(lambda: getattr(attempt, self.name)(13, 3, 7), 13, 3, sentence=sentence)
+        x = draw.normal(2, 5, 13).to(attempt.device)
+        refuses(lambda: getattr(attempt, self.name)(13, 3, 7).to(attempt.device)(x), 13, 3, sentence=sentence)
 
 
 class TestPreNormBlock(BlockContract):
     name = "PreNormBlock"
-    oracle = staticmethod(block(True, library, rms_norm, swiglu))
+    oracle = staticmethod(block(True, library, library_rms_norm, library_swiglu))
     variants = ways(True)
+
+    @staticmethod
+    def near_300(d: Draw) -> Call:
+        return near_300(d, o_proj=100, w2=100)
 
 
 class TestPostNormBlock(BlockContract):
     name = "PostNormBlock"
-    oracle = staticmethod(block(False, library, rms_norm, swiglu))
+    oracle = staticmethod(block(False, library, library_rms_norm, library_swiglu))
     variants = ways(False)
+
+    @staticmethod
+    def near_300(d: Draw) -> Call:
+        return near_300(d, q_proj=0.01, k_proj=0.01, v_proj=0.1)
 
 
 BUGS = [
@@ -150,6 +161,18 @@ BUGS = [
         "x = self.ffn_norm(x) + self.ffn(self.ffn_norm(x))",
     ),
     Bug(
+        "both branches read the input of the block",
+        "that is the parallel block of GPT-J; here the feed-forward layer reads what attention made of the input.",
+        "x = x + self.attn(self.attn_norm(x), mask=mask)",
+        "x = x + self.attn(self.attn_norm(x), mask=mask) + self.ffn(self.ffn_norm(x)); return x",
+    ),
+    Bug(
+        "feed-forward layer before attention",
+        "attention comes first.",
+        "x = x + self.attn(self.attn_norm(x), mask=mask)",
+        "x = x + self.ffn(self.ffn_norm(x)); return x + self.attn(self.attn_norm(x), mask=mask)",
+    ),
+    Bug(
         "feed-forward layer without its norm",
         "both branches of a pre-norm block read a normalised input.",
         "x = x + self.ffn(self.ffn_norm(x))",
@@ -178,6 +201,12 @@ BUGS = [
         "the block's mask is attention's mask.",
         "x = x + self.attn(self.attn_norm(x), mask=mask)",
         "x = x + self.attn(self.attn_norm(x))",
+    ),
+    Bug(
+        "the mean of all values where nothing may be attended to",
+        "softmax over equal numbers is uniform: a query without keys gets zeros.",
+        "weights = weights.masked_fill(~mask, 0.0)",
+        "weights = weights.masked_fill(~mask & mask.any(-1, keepdim=True), 0.0)",
     ),
     Bug(
         "eps outside the square root",

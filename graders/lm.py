@@ -1,28 +1,33 @@
-"""What `TransformerLM` must do. The oracle composes spelled-out formulas in float64, one query head at a time."""
+"""What `TransformerLM` must do. The oracle is made of torch's parts and complex numbers in float64, head by head."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from dojo.attending import library, normalised_last, stage_by_stage, weights
+from dojo.attending import Attention, library, normalised_last, stage_by_stage, weights
 from dojo.bugs import Bug
 from dojo.contract import ModuleContract, core, robust
-from dojo.expect import Call, Draw, fail, refuses, tensor
+from dojo.expect import Call, Draw, fail, parameters_are, refuses, tensor
 from dojo.formulas import (
+    Gated,
+    Norm,
+    Turn,
     causal_self_attention,
     library_rms_norm,
     library_swiglu,
     rms_norm,
     swiglu,
+    turned,
+    turned_by_float32_angles,
     under,
 )
 from dojo.judge.proxy import Attempt
 from dojo.rule import Formula
 
 
-def model(attend: Formula, norm: Formula, gated: Formula, precise: bool) -> Formula:
-    """A language model of these parts, with angles in float64 or float32."""
+def model(attend: Attention, turn: Turn, norm: Norm, gated: Gated) -> Formula:
+    """A language model of these parts."""
 
     def formula(init: dict, params: dict, token_ids: Tensor) -> Tensor:
         eps, theta = init.get("eps", 1e-5), init.get("theta", 10000.0)
@@ -30,7 +35,7 @@ def model(attend: Formula, norm: Formula, gated: Formula, precise: bool) -> Form
         for number in range(init["num_layers"]):
             own = under(f"layers.{number}.", params)
             h = norm(x, own["attn_norm.weight"], eps)
-            x = x + causal_self_attention(attend, under("attn.", own), h, init["num_heads"], theta, precise)
+            x = x + causal_self_attention(attend, turn, under("attn.", own), h, init["num_heads"], theta)
             x = x + gated(under("ffn.", own), norm(x, own["ffn_norm.weight"], eps))
         return norm(x, params["final_norm.weight"], eps) @ params["lm_head.weight"].mT
 
@@ -64,22 +69,27 @@ def call(
     return Call({"token_ids": d.integers(0, vocab, *shape) if ids is None else ids}, init | more, params)
 
 
+def far(d: Draw) -> Call:
+    """Positions that half precision cannot even count."""
+    return call(d, 1, 307, vocab=17, heads=1, head_dim=6, longest=313)
+
+
 class TestTransformerLM(ModuleContract):
     name = "TransformerLM"
-    oracle = staticmethod(model(library, rms_norm, swiglu, precise=True))
+    oracle = staticmethod(model(library, turned, library_rms_norm, library_swiglu))
     variants = (
-        model(stage_by_stage, rms_norm, swiglu, precise=False),
-        model(library, library_rms_norm, library_swiglu, precise=False),
-        model(normalised_last, library_rms_norm, swiglu, precise=True),
+        model(stage_by_stage, turned_by_float32_angles, rms_norm, swiglu),
+        model(library, turned_by_float32_angles, library_rms_norm, library_swiglu),
+        model(normalised_last, turned, library_rms_norm, swiglu),
     )
     axes = {"token_ids": "batch seq", "result": "batch seq vocab"}
     cases = {
         "one_layer": lambda d: call(d, 2, 5),
         "as_long_as_allowed": lambda d: call(d, 2, 11),
         "two_layers": lambda d: call(d, 2, 5, layers=2),
-        "shared_key_heads": lambda d: call(d, 2, 5, heads=4, kv_heads=2),
-        "one_key_head": lambda d: call(d, 2, 5, heads=4, kv_heads=1),
-        "another_theta": lambda d: call(d, 2, 7, theta=50.0),
+        "shared_key_heads": lambda d: call(d, 5, 8, heads=6, kv_heads=2),
+        "one_key_head": lambda d: call(d, 2, 5, kv_heads=1),
+        "another_theta": lambda d: call(d, 2, 5, head_dim=6, theta=50.0),
         "another_eps_and_small_embeddings": lambda d: call(d, 2, 5, loud=0.01, eps=1e-3),
         "the_default_eps_and_small_embeddings": lambda d: call(d, 2, 5, loud=0.003),
         "int32_tokens": lambda d: call(d, ids=d.integers(0, 13, 2, 5, dtype=torch.int32)),
@@ -89,12 +99,13 @@ class TestTransformerLM(ModuleContract):
     more_shapes = {
         "one_token": lambda d: call(d, 2, 1),
         "one_entry": lambda d: call(d, 1, 5),
-        "a_long_sequence": lambda d: call(d, 1, 200, heads=1, longest=300),
+        "a_long_sequence": far,
     }
     growth = {
         "batch": lambda d, n: call(d, n, 5),
         "seq": lambda d, n: call(d, 2, n, longest=20),
         "heads": lambda d, n: call(d, 2, 5, heads=n),
+        "heads that share a key head": lambda d, n: call(d, 2, 5, heads=n, kv_heads=1),
         "width": lambda d, n: call(d, 2, 5, head_dim=2 * n),
         "hidden width": lambda d, n: call(d, 2, 5, d_ff=n),
         "vocabulary": lambda d, n: call(d, 2, 5, vocab=n),
@@ -112,21 +123,42 @@ class TestTransformerLM(ModuleContract):
         return call(d, 2, 64, vocab=211, layers=2, heads=4, head_dim=16, d_ff=96, longest=64)
 
     @core
+    def test_constructor_takes_its_arguments_in_this_order(self, attempt: Attempt, draw: Draw) -> None:
+        made = call(draw, 2, 5, heads=6, kv_heads=2, theta=50.0, loud=0.01, eps=1e-3)
+        module = getattr(attempt, self.name)(*made.init.values())
+        parameters_are(module, {name: tuple(value.shape) for name, value in made.params.items()})
+        here = self.on_device(attempt, made)
+        module.to(attempt.device).load_state_dict({k: v.to(attempt.device) for k, v in made.params.items()})
+        got = {"result": module(here.inputs["token_ids"]).detach()}
+        self.compare(attempt, draw, "all arguments by position", made, got, torch.float32, None)
+
+    @core
     def test_a_later_token_changes_no_earlier_logits(self, attempt: Attempt, draw: Draw) -> None:
         made = call(draw, 2, 7, layers=2)
         module, ids = self.ready(attempt, made), made.inputs["token_ids"]
         changed = ids.clone()
         changed[:, 4:] = (changed[:, 4:] + 1) % 13
-        before, after = (tensor(module(each)).detach() for each in (ids, changed))
+        before, after = (tensor(module(each.to(attempt.device)), attempt.device).detach() for each in (ids, changed))
         if before.shape != after.shape or not torch.allclose(before[:, :4], after[:, :4], atol=1e-4):
             fail("the model is causal", "tokens 4 to 6 changed the logits of tokens 0 to 3")
 
     @robust
+    def test_tables_keep_far_positions_when_the_module_is_cast(self, attempt: Attempt, draw: Draw) -> None:
+        made = far(draw)
+        here = self.on_device(attempt, made)
+        for dtype in (torch.bfloat16, torch.float16):
+            module = self.ready(attempt, made, dtype).to(torch.float32)
+            module.load_state_dict({k: v.to(attempt.device) for k, v in made.params.items()})
+            with torch.no_grad(), self.told(attempt, "a_long_sequence", made):
+                got = {"result": module(here.inputs["token_ids"])}
+            self.compare(attempt, draw, f"a_long_sequence, after a cast to {dtype}", made, got, torch.float32, None)
+
+    @robust
     def test_longer_sequences_than_allowed_are_refused(self, attempt: Attempt, draw: Draw) -> None:
         module = self.ready(attempt, call(draw, 2, 5))
-        sentence = "seq > max_seq_len is a ValueError"
         for seq in (12, 17):
-            refuses(lambda seq=seq: module(draw.integers(0, 13, 2, seq)), seq, sentence=sentence)
+            ids = draw.integers(0, 13, 2, seq).to(attempt.device)
+            refuses(lambda ids=ids: module(ids), seq, sentence="seq > max_seq_len is a ValueError")
 
 
 BUGS = [
@@ -171,6 +203,12 @@ BUGS = [
         "a token must not see what it is to predict.",
         "heads = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)",
         "heads = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)",
+    ),
+    Bug(
+        "sees one token ahead",
+        "the diagonal of the mask belongs to the token itself: position t sees 0 … t, and t + 1 is the answer.",
+        "heads = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)",
+        "heads = F.scaled_dot_product_attention(q, k, v, q.new_ones(q.shape[-2], q.shape[-2]).tril(1).bool(), enable_gqa=True)",  # noqa: E501
     ),
     Bug(
         "no scale",
@@ -219,6 +257,18 @@ BUGS = [
         "each branch is added to its input.",
         "x = x + self.attn(self.attn_norm(x), cos, sin)",
         "x = self.attn(self.attn_norm(x), cos, sin)",
+    ),
+    Bug(
+        "no residual around the feed-forward layer",
+        "each branch is added to its input.",
+        "x = x + self.ffn(self.ffn_norm(x))",
+        "x = self.ffn(self.ffn_norm(x))",
+    ),
+    Bug(
+        "both branches read the input of the block",
+        "that is the parallel block of GPT-J; here the feed-forward layer reads what attention made of the input.",
+        "x = x + self.attn(self.attn_norm(x), cos, sin)",
+        "x = x + self.attn(self.attn_norm(x), cos, sin) + self.ffn(self.ffn_norm(x)); return x",
     ),
     Bug(
         "the gate on the wrong branch",

@@ -160,10 +160,10 @@ class RoPEContract(ModuleContract):
     @robust
     def test_no_dtype_of_the_module_costs_precision(self, attempt: Attempt, draw: Draw) -> None:
         each = call(draw, 3, 5, 8, positions=torch.arange(17, 22))
-        args, _ = self.arguments(each)
+        args, _ = self.arguments(self.on_device(attempt, each))
         for dtype in rule.HALF:
-            given = build(attempt, self.name, each, dtype=dtype)
-            cast = build(attempt, self.name, each).to(dtype)
+            given = build(attempt, self.name, each, device=torch.device(attempt.device), dtype=dtype)
+            cast = build(attempt, self.name, each).to(device=attempt.device, dtype=dtype)
             for told, module in ((f"built with dtype={dtype}", given), (f"after module.to({dtype})", cast)):
                 with torch.no_grad(), self.told(attempt, told, each):
                     got = {"result": module(*args)}
@@ -246,6 +246,12 @@ BUGS = [
         "frequency = theta ** (-torch.arange(0, d_k, 2, dtype=torch.float64) / (d_k // 2))",
     ),
     Bug(
+        "exponent without its minus",
+        "pair i turns by theta^(-2i/d_k): later pairs are slower, not faster.",
+        "frequency = theta ** (-torch.arange(0, d_k, 2, dtype=torch.float64) / d_k)",
+        "frequency = theta ** (torch.arange(0, d_k, 2, dtype=torch.float64) / d_k)",
+    ),
+    Bug(
         "every pair turns at the same speed",
         "pair i has a frequency of its own; with one speed for all, far positions look alike.",
         "frequency = theta ** (-torch.arange(0, d_k, 2, dtype=torch.float64) / d_k)",
@@ -282,6 +288,42 @@ BUGS = [
         "out[..., second] = wide[..., second] * cos - wide[..., first] * sin",
     ),
     Bug(
+        "members concatenated instead of put back in their places",
+        "the rotated members belong where they came from, at 2i and 2i + 1; `cat` gives the half-split layout.",
+        "out[..., second] = wide[..., first] * sin + wide[..., second] * cos",
+        "out = torch.cat([out[..., first], wide[..., first] * sin + wide[..., second] * cos], -1)",
+    ),
+    Bug(
+        "overwrites the first member before the second is computed",
+        "both members of the result need both members of the input, and the input is not ours to change.",
+        "out[..., first] = wide[..., first] * cos - wide[..., second] * sin",
+        "out = wide; out[..., first] = wide[..., first] * cos - wide[..., second] * sin",
+    ),
+    Bug(
+        "detached from the graph",
+        "the values are right, but no gradient flows back to x and nothing before it is trained.",
+        "out[..., second] = wide[..., first] * sin + wide[..., second] * cos",
+        "out[..., second] = wide[..., first] * sin + wide[..., second] * cos; out = out.detach()",
+    ),
+    Bug(
+        "the result left in float32",
+        "the result has the dtype of x.",
+        "out[..., second] = wide[..., first] * sin + wide[..., second] * cos",
+        "out[..., second] = wide[..., first] * sin + wide[..., second] * cos; return out",
+    ),
+    Bug(
+        "the last position of the table refused",
+        "max_seq_len - 1 is a position; the first one outside is max_seq_len.",
+        "outside = positions[(positions < 0) | (positions >= max_seq_len)]",
+        "outside = positions[(positions < 0) | (positions >= max_seq_len - 1)]",
+    ),
+    Bug(
+        "position max_seq_len let through",
+        "the table holds the positions 0 to max_seq_len - 1.",
+        "outside = positions[(positions < 0) | (positions >= max_seq_len)]",
+        "outside = positions[(positions < 0) | (positions > max_seq_len)]",
+    ),
+    Bug(
         "negative positions wrap around",
         "an index of -1 silently reads the last row of the table.",
         "outside = positions[(positions < 0) | (positions >= max_seq_len)]",
@@ -289,7 +331,7 @@ BUGS = [
     ),
     Bug(
         "positions behind the table are not refused",
-        "max_seq_len positions end at max_seq_len - 1, and the error is a ValueError that names the position.",
+        "what an index finds outside the table, an IndexError or a wrong row, does not tell the caller what is wrong.",
         "outside = positions[(positions < 0) | (positions >= max_seq_len)]",
         "outside = positions[positions < 0]",
     ),

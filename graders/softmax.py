@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from dojo.bugs import Bug
@@ -21,21 +22,39 @@ def from_log_weights(init: dict, params: dict, x: Tensor, dim: int = -1) -> Tens
 
 
 def shifted_by_maximum(init: dict, params: dict, x: Tensor, dim: int = -1) -> Tensor:
-    weights = (x - x.amax(dim, keepdim=True)).exp()
+    weights = (x - x.detach().amax(dim, keepdim=True)).exp()
     return weights / weights.sum(dim, keepdim=True)
+
+
+def by_one_norm(init: dict, params: dict, x: Tensor, dim: int = -1) -> Tensor:
+    """The norm adds up one entry after the other, which is the least accurate sum there is."""
+    return F.normalize((x - x.amax(dim, keepdim=True)).exp(), p=1, dim=dim)
 
 
 def by_normalizer(init: dict, params: dict, x: Tensor, dim: int = -1) -> Tensor:
     return (x - torch.logsumexp(x, dim, keepdim=True)).exp()
 
 
+FAR = torch.tensor([0.0, 300.0, -300.0, 80.0, -80.0])
+IN_PYTHON = (
+    "torch._refs.softmax",
+    "torch._refs.log_softmax",
+    "torch._refs.logsumexp",
+    "torch._decomp.decompositions._softmax",
+    "torch._decomp.decompositions._log_softmax",
+    "torch._decomp.decompositions.safe_softmax",
+    "torch.distributions.transforms.SoftmaxTransform._call",
+)
+
+
 class TestSoftmax(Contract):
     name = "softmax"
     oracle = library
-    variants = (library, from_log_weights, shifted_by_maximum, by_normalizer)
+    variants = (library, from_log_weights, shifted_by_maximum, by_one_norm, by_normalizer)
     axes = {"x": "batch rows columns", "result": "batch rows columns"}
-    ban = Ban(r"softmax|logsumexp|scaled_dot_product|_attention")
+    ban = Ban(r"softmax|log\w*sumexp|scaled_dot_product|_attention", IN_PYTHON)
     rounded_once = True
+    growth_sizes = (8, 20)  # no fewer entries than an online softmax has blocks
 
     cases = {
         "one_row": lambda d: Call({"x": d.normal(5)}),
@@ -43,7 +62,9 @@ class TestSoftmax(Contract):
         "first_dimension": lambda d: Call({"x": d.normal(3, 5, 7, scale=3), "dim": 0}),
         "middle_dimension": lambda d: Call({"x": d.normal(3, 5, 7, scale=3), "dim": -2}),
         "last_dimension_by_number": lambda d: Call({"x": d.normal(3, 5, 7, scale=3), "dim": 2}),
-        "rows_far_apart": lambda d: Call({"x": d.normal(5, 7) + torch.tensor([0.0, 300, -300, 80, -80])[:, None]}),
+        "rows_far_apart": lambda d: Call(
+            {"x": d.normal(3, 5, 7) + torch.stack([FAR, FAR.roll(1), FAR.roll(2)])[..., None]}
+        ),
         "long_row": lambda d: Call({"x": d.normal(2, 3001)}),
         "some_entries_of_minus_infinity": lambda d: Call(
             {"x": d.normal(3, 5, 7).masked_fill(~d.mask(3, 5, 7) & d.mask(1, 5, 1), -torch.inf)[:, [0, 2, 3, 4]]}
@@ -52,6 +73,8 @@ class TestSoftmax(Contract):
     more_shapes = {
         "one_entry": lambda d: Call({"x": d.normal(1)}),
         "length_one": lambda d: Call({"x": d.normal(3, 1)}),
+        "one_axis_by_number": lambda d: Call({"x": d.normal(5), "dim": 0}),
+        "first_of_four_axes": lambda d: Call({"x": d.normal(5, 1, 3, 2), "dim": -4}),
         "five_axes": lambda d: Call({"x": d.normal(2, 3, 1, 5, 4), "dim": 1}),
     }
 
@@ -79,7 +102,7 @@ class TestSoftmax(Contract):
     def test_any_finite_input_gives_finite_weights(self, attempt: Attempt, draw: Draw) -> None:
         big = 1e38
         for case, rows in {
-            "large": [[1e4, 1e4 - 1, 0.0]],
+            "large": [1e4, 1e4 - 1, 0.0],
             "very_negative": [[-1e4, -1e4 + 1, -2e4]],
             "both_ends": [[1e4, -1e4, 0.0]],
             "largest": [[big, -big, 0.0], [big, big, -big], [-big, -big, -big]],
@@ -87,10 +110,27 @@ class TestSoftmax(Contract):
             self.verify(attempt, draw, case, Call({"x": torch.tensor(rows)}), gradients=True)
 
     @core
+    def test_every_weight_is_accurate_however_small(self, attempt: Attempt) -> None:
+        x = torch.tensor([[0.0, -20.0, -40.0, -60.0, -80.0, -torch.inf]])
+        got, expected = tensor(attempt.softmax(x.to(attempt.device))).cpu(), torch.softmax(x.double(), -1)
+        context = Section(Label.INPUT, f"x = {x.tolist()}")
+        match(got, expected, 1e-4 * expected, "every weight has four right digits", "rows columns", context)
+
+    @core
+    def test_dim_is_the_second_argument(self, attempt: Attempt, draw: Draw) -> None:
+        call = Call({"x": draw.normal(3, 5), "dim": 0})
+        got = {"result": attempt.softmax(call.inputs["x"].to(attempt.device), 0)}
+        self.compare(attempt, draw, "softmax(x, 0)", call, got, torch.float32, None)
+
+    @core
     def test_a_row_of_only_minus_infinity_gives_nan(self, attempt: Attempt, draw: Draw) -> None:
         x = draw.normal(3, 5)
         x[1] = -torch.inf
         self.verify(attempt, draw, "one_row_all_minus_infinity", Call({"x": x}))
+
+    @robust
+    def test_the_sum_of_a_long_row_does_not_overflow_float16(self, attempt: Attempt, draw: Draw) -> None:
+        self.verify(attempt, draw, "equal_entries", Call({"x": torch.full((1, 70_001), 300.0)}), torch.float16)
 
     @robust
     def test_rows_sum_to_one_in_float32(self, attempt: Attempt, draw: Draw) -> None:

@@ -36,12 +36,13 @@
 # - **Tables** of cosines and sines are made once, at construction, for the positions `0 ... max_seq_len - 1`.
 #   They are not parameters and never show in `state_dict()`.
 #   They serve an `x` on the device that the module was moved to.
-#   They **lose no precision** when the module is cast, as by `module.to(torch.bfloat16)` or `module.half()`.
+#   They **lose no precision** when the module is cast, as by `module.to(torch.bfloat16)` or `module.half()`,
+#   or is built with a lower `dtype`.
 # - **Errors** are `ValueError`s whose message holds the offending value:
 #   an odd `d_k` (at construction), a last dimension of `x` other than `d_k`,
 #   a position outside `[0, max_seq_len)`. A negative position must not wrap around.
 # - **`x` is not modified**, and may be non-contiguous or expanded. Gradients flow back to it.
-# - **No loops** over positions or pairs. The work of one call does not grow with `max_seq_len`.
+# - **No loops** over positions or pairs. A call looks its cosines and sines up in the tables; it computes none.
 #
 # `RoPEReal` uses no complex tensor anywhere. `RoPEComplex` does its rotation by multiplying complex tensors.
 #

@@ -24,13 +24,15 @@
 #
 # - **Any finite input** gives finite weights: rows of 1e4, of -1e4, and entries of ±1e38 in float32.
 # - **An entry of `-inf`** gets weight exactly 0. The other weights, and all gradients, stay finite.
+# - **Every weight is accurate**, however small: do not clamp the gaps between entries, and add nothing to the sum.
 # - **A row of only `-inf`** gives nan, as `torch.softmax` does. Do not hide it.
 # - **`dim`** may be any dimension of `x`, negative or not.
 # - **float16 and bfloat16** are computed in float32 and rounded once, at the end. float64 stays float64.
 # - **`x` is not modified.** It may be non-contiguous or expanded. Gradients flow back to it.
-# - **No loops** over rows or entries.
+# - **No loops** over rows or entries, and no tensor that grows faster than `x`.
 #
-# Not allowed: every softmax, log-softmax, logsumexp or fused attention operation of PyTorch.
+# Not allowed: every softmax, log-softmax, logsumexp (the cumulative one too) or fused attention operation of PyTorch,
+# forwards or backwards.
 #
 # **Example.** For $x = (0, \ln 2, \ln 5)$ the exponentials are $1, 2, 5$ and their sum is $8$.
 # So `softmax(x)` is `[0.125, 0.25, 0.625]`. Add 1000 to every entry and the answer is the same.

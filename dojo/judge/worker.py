@@ -51,6 +51,7 @@ class Session:
         linecache.cache[self.filename] = (len(source), None, source.splitlines(keepends=True), self.filename)
         exec(compile(source, self.filename, "exec"), module.__dict__)
         self.module = module
+        self.loaded = _global_state()
         return {"names": [name for name in vars(module) if not name.startswith("__")]}
 
     def resolve(self, target: Any) -> Any:
@@ -64,8 +65,10 @@ class Session:
         """Call a function, a class or a kept object; what comes back is kept here when it cannot be sent."""
         function = self.resolve(target)
         reply: dict = {}
+        if watch:
+            _settle()
         with torch.set_grad_enabled(grad):
-            before = _global_state() if watch else {}
+            before = self.state_to_keep() if watch else {}
             result = function(*args, **kwargs)
             after = _global_state() if watch else {}
         if watch:
@@ -79,6 +82,11 @@ class Session:
             self.calls.pop(number - GRAPHS_KEPT, None)
             reply["call"] = number
         return reply | {"value": self.outgoing(result)}
+
+    def state_to_keep(self) -> dict[str, Any]:
+        """Global state as a call finds it, as though no earlier call had changed it for good."""
+        torch.rand(()), random.random()  # generators that were seeded before do not look as if just seeded
+        return _global_state() | {name: self.loaded[name] for name in LASTING}
 
     def outgoing(self, result: Any) -> Any:
         """What the judge is sent for `result`: plain tensors and plain values only, anything else stays here."""
@@ -128,8 +136,8 @@ class Session:
         return {}
 
     def cast(self, target: wire.Remote, args: tuple, kwargs: dict) -> dict:
-        """`module.to(...)`, which may give back another object than it was asked on."""
-        self.objects[target.number] = self.objects[target.number].to(*args, **kwargs)
+        """`model.to(...)` on a model that holds this module, which an override of `to` alone would never hear of."""
+        nn.ModuleList([self.objects[target.number]]).to(*args, **kwargs)
         return {}
 
     def mode(self, target: wire.Remote, training: bool) -> dict:
@@ -232,6 +240,8 @@ def serve(channel: socket.socket, config: dict) -> None:
     sys.modules["katas"] = siblings
     meter.bar_other_frameworks()
     torch.compile = _run_eagerly  # the compiler needs files and processes, which a worker has not; values stay the same
+    without_data = torch.library.Library("aten", "IMPL")  # holds for as long as this name
+    without_data.impl("normal_", lambda self, *_, **__: self, "Meta")  # torch's own imports the compiler, for a second
     limits.confine(readable, config["memory"])
     sys.stdout.reconfigure(line_buffering=True)  # what was printed must not die with the process
     session = Session(config)
@@ -268,6 +278,19 @@ def _tensors(tree: Any) -> list[Tensor]:
     return [t for item in tree for t in _tensors(item)] if isinstance(tree, (list, tuple)) else []
 
 
+def _settle() -> None:
+    """Undo what earlier calls may have done to global state, so that a call that does it again is seen to."""
+    torch.manual_seed(20_261_121)
+    random.seed(20_261_121)
+    torch.set_default_dtype(torch.float32)
+    torch.set_num_threads(1)
+    torch.set_anomaly_enabled(False)
+    if torch.are_deterministic_algorithms_enabled():
+        torch.use_deterministic_algorithms(False)
+    if torch.get_default_device().type != "cpu":
+        torch.set_default_device(None)
+
+
 def _global_state() -> dict[str, Any]:
     """What a call must leave as it found it."""
     return {
@@ -281,6 +304,15 @@ def _global_state() -> dict[str, Any]:
         "the use of deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
         "anomaly detection": torch.is_anomaly_enabled(),
     }
+
+
+LASTING = (
+    "the default dtype",
+    "the number of threads",
+    "the default device",
+    "the use of deterministic algorithms",
+    "anomaly detection",
+)
 
 
 def _safe_text(error: BaseException) -> str:
