@@ -13,10 +13,15 @@ from torch import Tensor
 
 from dojo.bugs import Bug
 from dojo.contract import Maker, ModuleContract, core, robust
-from dojo.expect import Call, Draw, fail, refuses, tensor
+from dojo.expect import Ban, Call, Draw, fail, refuses, tensor
 from dojo.judge.proxy import Attempt
 
 Attention = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
+
+FUSED = Ban(
+    r"scaled_dot_product|_native_multi_head|flash_attention|efficient_attention|_cudnn_attention|flex_attention",
+    ("torch.nn.MultiheadAttention", "torch.nn.functional.multi_head_attention_forward"),
+)
 
 
 def library(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
@@ -67,8 +72,9 @@ def heads_one_by_one(attend: Attention) -> Callable[..., Tensor]:
         init: dict, params: dict, x: Tensor, context: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
         source = x if context is None else context
-        q = x @ params["q_proj.weight"].mT
-        k, v = source @ params["k_proj.weight"].mT, source @ params["v_proj.weight"].mT
+        q, k, v = (
+            project(params, name, each) for name, each in (("q_proj", x), ("k_proj", source), ("v_proj", source))
+        )
         heads, size = init["num_heads"], q.shape[-1] // init["num_heads"]
         sharing = heads // (k.shape[-1] // size)
         everyone = None if mask is None else mask.expand(x.shape[0], heads, x.shape[1], source.shape[1])
@@ -78,9 +84,14 @@ def heads_one_by_one(attend: Attention) -> Callable[..., Tensor]:
             allowed = None if everyone is None else everyone[:, head]
             own = (q[..., mine : mine + size], k[..., shared : shared + size], v[..., shared : shared + size])
             results.append(attend(*own, allowed))
-        return torch.cat(results, -1) @ params["o_proj.weight"].mT
+        return project(params, "o_proj", torch.cat(results, -1))
 
     return formula
+
+
+def project(params: dict[str, Tensor], name: str, x: Tensor) -> Tensor:
+    """A linear layer of this name, with its bias where it has one."""
+    return F.linear(x, params[f"{name}.weight"], params.get(f"{name}.bias"))
 
 
 def weights(d: Draw, d_model: int, kv_dim: int, sharp: float = 2.0) -> dict[str, Tensor]:
@@ -189,7 +200,7 @@ class AttentionContract(ModuleContract):
 
 
 # Mistakes of attention itself, on lines that the masters of all its forms share.
-COMMON_BUGS = (
+SCORE_BUGS = (
     Bug(
         "no scale",
         "without 1/√head_dim the scores grow with the width and softmax saturates.",
@@ -239,6 +250,17 @@ COMMON_BUGS = (
         "weights = weights * 1.0",
     ),
     Bug(
+        "weights detached from the graph",
+        "no gradient reaches queries and keys, so attention never learns where to look.",
+        "weights = torch.softmax(scores, dim=-1)",
+        "weights = torch.softmax(scores, dim=-1).detach()",
+    ),
+)
+
+# Those of its heads.
+COMMON_BUGS = (
+    *SCORE_BUGS,
+    Bug(
         "heads not moved back before the merge",
         "without the transpose the merge mixes heads and positions.",
         "merged = heads.transpose(-3, -2).flatten(-2)",
@@ -249,12 +271,6 @@ COMMON_BUGS = (
         "the merged heads pass through o_proj.",
         "return self.o_proj(merged)",
         "return merged + 0 * self.o_proj(merged)",
-    ),
-    Bug(
-        "weights detached from the graph",
-        "no gradient reaches queries and keys, so attention never learns where to look.",
-        "weights = torch.softmax(scores, dim=-1)",
-        "weights = torch.softmax(scores, dim=-1).detach()",
     ),
     Bug(
         "heads that do not divide the model are not refused",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dojo.attending import COMMON_BUGS, AttentionContract
+from dojo.attending import COMMON_BUGS, FUSED, AttentionContract
 from dojo.bugs import Bug
-from dojo.expect import Ban, Call, Draw
-
-FUSED = r"scaled_dot_product|_native_multi_head|flash_attention|efficient_attention|_cudnn_attention|flex_attention"
+from dojo.expect import Call, Draw
 
 
 def crossing(d: Draw, batch: int, q_len: int, k_len: int, *mask: int) -> Call:
@@ -17,7 +15,7 @@ def crossing(d: Draw, batch: int, q_len: int, k_len: int, *mask: int) -> Call:
 
 class TestMultiHeadAttention(AttentionContract):
     name = "MultiHeadAttention"
-    ban = Ban(FUSED, ("torch.nn.MultiheadAttention", "torch.nn.functional.multi_head_attention_forward"))
+    ban = FUSED
     cases = {
         "a_context": lambda d: crossing(d, 2, 5, 7),
         "a_context_and_a_mask": lambda d: crossing(d, 2, 5, 7, 5, 7),

@@ -1,0 +1,147 @@
+import math
+
+import torch
+from torch import nn
+
+
+class Norm(nn.Module):
+    def __init__(self, size, eps, device=None, dtype=None):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size, device=device, dtype=dtype))
+        self.bias = nn.Parameter(torch.zeros(size, device=device, dtype=dtype))
+        self.eps = eps
+
+    def forward(self, x):
+        wide = x.float()
+        var, mean = torch.var_mean(wide, dim=-1, correction=0, keepdim=True)
+        return ((wide - mean) * torch.rsqrt(var + self.eps)).to(x.dtype) * self.weight + self.bias
+
+
+class Attention(nn.Module):
+    def __init__(self, d_model, heads, p, device=None, dtype=None):
+        super().__init__()
+        self.h, self.drop = heads, nn.Dropout(p)
+        for name in ("q_proj", "k_proj", "v_proj", "o_proj"):
+            setattr(self, name, nn.Linear(d_model, d_model, device=device, dtype=dtype))
+
+    def forward(self, x, source, allowed):
+        q, k, v = self.q_proj(x), self.k_proj(source), self.v_proj(source)
+        q, k, v = (t.unflatten(-1, (self.h, -1)).float() for t in (q, k, v))
+        scores = torch.einsum("bqhd,bkhd->bhqk", q, k) / math.sqrt(q.shape[-1])
+        if allowed is not None:
+            alive = allowed.any(-1, keepdim=True)
+            scores = scores.masked_fill(~allowed & alive, -torch.inf)
+            weights = scores.softmax(-1) * alive
+        else:
+            weights = scores.softmax(-1)
+        return self.o_proj(torch.einsum("bhqk,bkhd->bqhd", self.drop(weights), v).flatten(-2).to(x.dtype))
+
+
+class FFN(nn.Module):
+    def __init__(self, d_model, d_ff, p, device=None, dtype=None):
+        super().__init__()
+        self.fc1 = nn.Linear(d_model, d_ff, device=device, dtype=dtype)
+        self.fc2 = nn.Linear(d_ff, d_model, device=device, dtype=dtype)
+        self.layers = (nn.GELU(), nn.Dropout(p))
+
+    def forward(self, x):
+        gelu, drop = self.layers
+        drop.train(self.training)
+        return self.fc2(drop(gelu(self.fc1(x))))
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, dropout=0.0, eps=1e-12, *, device=None, dtype=None):
+        if d_model % num_heads != 0:
+            raise ValueError(f"d_model={d_model} is not divisible by num_heads={num_heads}")
+        super().__init__()
+        self.self_attn = Attention(d_model, num_heads, dropout, device, dtype)
+        self.cross_attn = Attention(d_model, num_heads, dropout, device, dtype)
+        self.ffn = FFN(d_model, d_ff, dropout, device, dtype)
+        self.self_attn_norm = Norm(d_model, eps, device, dtype)
+        self.cross_attn_norm = Norm(d_model, eps, device, dtype)
+        self.ffn_norm = Norm(d_model, eps, device, dtype)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x, memory, memory_padding=None):
+        index = torch.arange(x.shape[1], device=x.device)
+        past = index[None, :] <= index[:, None]
+        h = self.self_attn_norm(x + self.dropout(self.self_attn(x, x, past[None, None])))
+        real = None if memory_padding is None else memory_padding[:, None, None, :]
+        h = self.cross_attn_norm(h + self.dropout(self.cross_attn(h, memory, real)))
+        return self.ffn_norm(h + self.dropout(self.ffn(h)))
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, dropout=0.0, eps=1e-12, *, device=None, dtype=None):
+        if d_model % num_heads != 0:
+            raise ValueError(f"d_model={d_model} is not divisible by num_heads={num_heads}")
+        super().__init__()
+        self.self_attn = Attention(d_model, num_heads, dropout, device, dtype)
+        self.ffn = FFN(d_model, d_ff, dropout, device, dtype)
+        self.attn_norm = Norm(d_model, eps, device, dtype)
+        self.ffn_norm = Norm(d_model, eps, device, dtype)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x, padding=None):
+        h = self.attn_norm(x + self.dropout(self.self_attn(x, x, None if padding is None else padding[:, None, None])))
+        return self.ffn_norm(h + self.dropout(self.ffn(h)))
+
+
+class Sinusoids(nn.Module):
+    def __init__(self, length, size, device=None):
+        super().__init__()
+        if size % 2 == 1:
+            raise ValueError(f"cannot pair {size} columns")
+        place = torch.arange(length, dtype=torch.float64, device=device)[:, None]
+        column = torch.arange(size, dtype=torch.float64, device=device)
+        angle = place * 10000 ** (-(column - column % 2) / size)
+        table = torch.where(column % 2 == 0, angle.sin(), angle.cos())
+        self.register_buffer("table", table.float(), persistent=False)
+
+    def _apply(self, fn, recurse=True):
+        kept = self.table
+        super()._apply(fn, recurse)
+        self.table = kept.to(self.table.device)
+        return self
+
+    def forward(self, x):
+        if x.size(1) > self.table.size(0):
+            raise ValueError(f"{x.size(1)} > max_len {self.table.size(0)}")
+        return (x.float() * x.size(-1) ** 0.5 + self.table[: x.size(1)]).to(x.dtype)
+
+
+class Seq2SeqTransformer(nn.Module):
+    def __init__(
+        self,
+        src_vocab,
+        tgt_vocab,
+        d_model,
+        num_layers,
+        num_heads,
+        d_ff,
+        max_len,
+        dropout=0.0,
+        *,
+        device=None,
+        dtype=None,
+    ):
+        super().__init__()
+        make = lambda kind: nn.ModuleList(
+            kind(d_model, num_heads, d_ff, dropout, device=device, dtype=dtype) for _ in range(num_layers)
+        )
+        self.positions = Sinusoids(max_len, d_model, device)
+        self.src_embedding = nn.Embedding(src_vocab, d_model, device=device, dtype=dtype)
+        self.tgt_embedding = nn.Embedding(tgt_vocab, d_model, device=device, dtype=dtype)
+        self.encoder_layers, self.decoder_layers = make(EncoderLayer), make(DecoderLayer)
+        self.lm_head = nn.Linear(d_model, tgt_vocab, bias=False, device=device, dtype=dtype)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, src_ids, tgt_ids, src_padding=None):
+        m = self.dropout(self.positions(self.src_embedding(src_ids)))
+        for layer in self.encoder_layers:
+            m = layer(m, src_padding)
+        y = self.dropout(self.positions(self.tgt_embedding(tgt_ids)))
+        for layer in self.decoder_layers:
+            y = layer(y, m, src_padding)
+        return self.lm_head(y)
