@@ -92,7 +92,8 @@ class Contract:
     @half_precisions
     def test_half_precision_is_computed_in_float32(self, attempt: Attempt, draw: Draw, dtype: torch.dtype) -> None:
         for case, make in self.telling_cases().items():
-            self.verify(attempt, draw, case, make(draw), dtype)
+            if self.rounded_once:  # then the result is held to less than it is beside its gradients
+                self.verify(attempt, draw, case, make(draw), dtype)
             self.verify(attempt, draw, case, make(draw), dtype, gradients=True)
 
     @robust
@@ -233,8 +234,8 @@ class Contract:
             if dtype is not torch.float32 or attempt.device != "cpu":
                 callee.to(device=attempt.device, dtype=dtype)
             if call.params:
-                parameters_are(callee, {k: tuple(v.shape) for k, v in call.params.items()})
                 callee.load_state_dict({k: v.to(attempt.device) for k, v in call.params.items()})
+                parameters_are(callee, {k: tuple(v.shape) for k, v in call.params.items()})
         return callee
 
     def arguments(self, call: Call) -> tuple[tuple, dict[str, Any]]:

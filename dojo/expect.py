@@ -172,8 +172,8 @@ def refuses(call: Callable[[], Any], *values: Any, sentence: str, error: str = "
 
 def parameters_are(module: Module, expected: dict[str, tuple[int, ...]]) -> None:
     """The module holds exactly these parameters, by name and shape, all of them trainable."""
-    found = module.describe()
-    got = {name: tuple(p.shape) for name, p in found["parameters"].items()}
+    found = module.outline()
+    got = {name: tuple(shape) for name, shape in found["shapes"].items()}
     facts = [f"missing: {n} {s}" for n, s in expected.items() if n not in got]
     facts += [f"not in the contract: {n} {s}" for n, s in got.items() if n not in expected]
     facts += [f"{n}: got {got[n]}, expected {s}" for n, s in expected.items() if n in got and got[n] != s]
@@ -182,17 +182,26 @@ def parameters_are(module: Module, expected: dict[str, tuple[int, ...]]) -> None
         fail("the module holds exactly the parameters that the contract names", *facts)
 
 
-def drawn_from_normal(values: Tensor, std: float, bound: float, sentence: str) -> None:
-    """The values look like draws from a normal of this standard deviation, truncated at ± `bound`.
+def drawn_from_normal(make: Callee, sizes: tuple[int, int], std: float, bound: float, sentence: str) -> None:
+    """The weight of the module that `make(*sizes)` builds is drawn from a normal, truncated at ± `bound`, each anew.
 
     Kolmogorov's test, which rejects right values once in 10⁹ draws: https://en.wikipedia.org/wiki/Kolmogorov–Smirnov_test
     """
-    found = values.detach().double().cpu().flatten().sort().values
+    drawn = []
+    for watch in (True, False):  # watching starts from a seeded generator, so that every run draws the same
+        with torch.no_grad():
+            module = make.request(sizes, {}, watch=watch)["value"]
+        drawn.append(module.describe()["parameters"].get("weight") if isinstance(module, Module) else None)
+        if drawn[-1] is None or drawn[-1].numel() != sizes[0] * sizes[1]:
+            fail("the module holds a parameter `weight` of the shape that the contract names")
+    if torch.equal(*drawn):
+        fail(sentence, "two modules have the same weights: they are not drawn at random")
+    found = drawn[0].detach().double().cpu().flatten().sort().values
     count, (lowest, highest) = found.numel(), torch.special.ndtr(torch.tensor([-bound, bound]).double() / std)
     below = (torch.special.ndtr(found / std) - lowest) / (highest - lowest)
     ranks = torch.arange(count + 1) / count
     gap = float(torch.maximum((ranks[1:] - below).abs(), (below - ranks[:-1]).abs()).max())
-    seen = f"mean {found.mean():.3g}, standard deviation {found.std():.3g}, from {found[0]:.3g} to {found[-1]:.3g}"
+    seen = f"standard deviation {found.std():.3g}, from {found[0]:.3g} to {found[-1]:.3g}"
     if not found.isfinite().all() or found.abs().max() > bound * (1 + 1e-6) or gap > 3.3 / count**0.5:
         fail(sentence, f"{count} values have {seen}", f"expected standard deviation {std:.3g}, within ±{bound:.3g}")
 

@@ -74,6 +74,13 @@ def turned_by_float32_angles(x: Tensor, theta: float, positions: Tensor | None =
     return torch.stack([first * cos - second * sin, first * sin + second * cos], -1).flatten(-2).to(x.dtype)
 
 
+def sinusoids(seq: int, size: int) -> Tensor:
+    """Sines in even and cosines in odd columns: the imaginary and real parts of e^(i p / 10000^(2i/d)), in float64."""
+    speed = 10000.0 ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
+    angle = torch.arange(seq, dtype=torch.float64)[:, None] * speed
+    return torch.view_as_real(torch.polar(torch.ones_like(angle), angle)).flip(-1).flatten(-2)
+
+
 def causal_self_attention(attend: Attention, turn: Turn, params: Params, x: Tensor, heads: int, theta: float) -> Tensor:
     """Grouped-query attention with RoPE, one query head at a time."""
     q, k, v = (x @ params[f"{name}_proj.weight"].mT for name in "qkv")

@@ -20,6 +20,7 @@ from dojo.judge import nursery
 
 if TYPE_CHECKING:
     from dojo.plugin import Judging
+    from dojo.screen import Screen
     from dojo.verdict import Check, Verdict
 
 # A user's own environment may lack NumPy, and torch would say so on every start.
@@ -39,6 +40,7 @@ class Options:
     stop_at_first: bool = False
     debug: bool = False
     diagnose: bool = True
+    until_diagnosed: bool = False  # leave out what comes after the first diagnosis
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,7 @@ def main(args: argparse.Namespace) -> int:
         seed = secrets.randbelow(2**31) if args.seed is None else args.seed
         options = Options(seed, args.tier, device, args.expression or "", args.exitfirst, args.pdb)
         screen = Screen(sys.stdout)
-        with screen.progress(len(entries)) as progress:
-            verdicts = run(entries, options, hatchery, lambda _: progress.advance())
+        verdicts = _graded(entries, options, hatchery, screen)
         if not any(verdict.checks or verdict.message for verdict in verdicts):
             raise Trouble(f"no check is left after -k {args.expression!r} and --tier {args.tier}")
         for verdict in verdicts:
@@ -82,6 +83,35 @@ def main(args: argparse.Namespace) -> int:
             sync.sync(kata)  # after the verdict, which an edited script need not wait for
     _remember(entries, verdicts, args)
     return 0 if all(verdict.verdict == "passed" for verdict in verdicts) else 1
+
+
+def _graded(
+    entries: list[Entry], options: Options, hatchery: nursery.Zygote | nursery.FreshStarts | None, screen: Screen
+) -> list[Verdict]:
+    """Grade all entries, side by side where there are processors for it, and show how far it is."""
+    from dojo import abreast
+
+    # A GPU is one for all, a debugger sits at one terminal, and what comes first must be known to stop there.
+    alone = len(entries) == 1 or options.device == "cuda" or options.debug or options.stop_at_first
+    if alone or abreast.processors() == 1:
+        with screen.progress(len(entries)) as progress:
+            return run(entries, options, hatchery, lambda _: progress.advance())
+    _import_all()
+    with (
+        abreast.Crew(lambda entry, zygote: run([entry], options, zygote)[0], entries, hatchery) as crew,
+        screen.progress(len(entries)) as progress,
+    ):
+        return crew.results(lambda _: progress.advance())
+
+
+def _import_all() -> None:
+    """What every judge needs, imported once before there are several."""
+    import pytest  # noqa: F401
+    import torch
+
+    from dojo import contract, plugin  # noqa: F401
+
+    torch.set_num_threads(1)
 
 
 def run(
@@ -121,7 +151,7 @@ def run(
         blind = options.device == "cuda" and not torch.cuda.is_available()
         skip = "skipped: no GPU, this PyTorch sees none" if blind else ""
         diagnose = options.diagnose and not options.debug
-        judging = Judging(subjects, options.seed, options.tier, diagnose, skip, finished)
+        judging = Judging(subjects, options.seed, options.tier, diagnose, skip, finished, options.until_diagnosed)
         try:
             _session([entry.kata for entry in entries if entry.kata.name in subjects], options, judging)
         finally:

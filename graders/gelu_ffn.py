@@ -171,7 +171,7 @@ BUGS = [
         "dropout without the scale 1 / (1 - p)",
         "what survives is divided by 1 - p, so that the expected value is the same in both modes.",
         "hidden = self.dropout(hidden)",
-        "hidden = hidden if not self.training else hidden * (torch.rand_like(hidden) >= self.dropout.p)",
+        "hidden = hidden if not self.training else hidden * (hidden.detach().clone().uniform_() >= self.dropout.p)",
     ),
     Bug(
         "dropout ignored",

@@ -21,6 +21,7 @@ from dojo.formulas import (
     over_keys,
     post_norm_layer,
     post_norm_params,
+    sinusoids,
     under,
 )
 from dojo.judge.proxy import Attempt
@@ -28,12 +29,9 @@ from dojo.rule import Formula
 
 
 def placed(embedded: Tensor) -> Tensor:
-    """√d times the embeddings, plus the imaginary and real parts of e^(i p / 10000^(2i/d)), each rounded."""
-    size = embedded.shape[-1]
-    speed = 10000.0 ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
-    angle = torch.arange(embedded.shape[-2], dtype=torch.float64)[:, None] * speed
-    turns = torch.view_as_real(torch.polar(torch.ones_like(angle), angle)).flip(-1).flatten(-2)
-    return embedded * size**0.5 + turns.to(embedded.dtype)
+    """√d times the embeddings, plus the positions, each rounded."""
+    seq, size = embedded.shape[-2:]
+    return embedded * size**0.5 + sinusoids(seq, size).to(embedded.dtype)
 
 
 def model(attend: Attention, norm: LayerNorm, ffn: FeedForward) -> Formula:
@@ -327,7 +325,7 @@ BUGS = [
         "a table that is saved with the weights",
         "a table can be computed: it has no place in the state dict.",
         "self.table = sinusoids(max_len, d_model).to(device)",
-        'self.register_buffer("table", sinusoids(max_len, d_model).to(device))',
+        'self.table = sinusoids(max_len, d_model).to(device); self.register_buffer("positions", self.table)',
     ),
     Bug(
         "a table rounded when the module is cast",

@@ -48,7 +48,7 @@ def test_right_attempt_passes(path: Path, graded: Grade) -> None:
 
 @pytest.mark.parametrize(("name", "bug"), BUGS, ids=[f"{name}-{bug.name}" for name, bug in BUGS])
 def test_known_bug_is_rejected_and_diagnosed_by_name(name: str, bug: Bug, graded: Grade) -> None:
-    verdict = graded(name, bug.plant(build.read_text(KATAS[name].master)))
+    verdict = graded(name, bug.plant(build.read_text(KATAS[name].master)), until_diagnosed=True)
     assert verdict.verdict == "failed"
     assert {check.diagnosis for check in failures(verdict)} - {None} == {bug.name}, told(verdict)
 

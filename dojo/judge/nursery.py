@@ -18,12 +18,20 @@ SCRIPT = Path(__file__).with_name("zygote.py")
 class Zygote:
     """The process that workers are forked from. Start it early: it imports torch while the judge does too."""
 
-    def __init__(self) -> None:
+    def __init__(self, parent: Zygote | None = None) -> None:
         ours, theirs = socket.socketpair()
         self.control = ours
-        self.process = _start([theirs.fileno()])
+        self.process = None if parent else _start([theirs.fileno()])
         self.alive: set[int] = set()
+        self.children: set[int] = set()
+        if parent:
+            socket.send_fds(parent.control, [b'{"split": true}'], [theirs.fileno()])
+            parent.children.add(parent._answer()["pid"])
         theirs.close()
+
+    def split(self) -> Zygote:
+        """Another zygote forked from this one, for a judge in another process. It ends when that closes its control."""
+        return Zygote(self)
 
     def fork(self, channel: socket.socket, output: int, config: dict) -> int:
         """A new worker on this channel; returns its process id."""
@@ -48,9 +56,13 @@ class Zygote:
         """End the zygote and every worker that is left."""
         for pid in list(self.alive):
             self.bury(pid)
+        for pid in self.children:
+            self.control.send(json.dumps({"await": pid}).encode())
+            self._answer()
         self.control.close()
-        self.process.kill()
-        self.process.wait()
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
 
 
 class FreshStarts:

@@ -118,6 +118,10 @@ class Callee:
         back = self.attempt.ask(do="observe", watched=watched or [], inner=backward)
         return [there["meter"], back["meter"]]
 
+    def keep(self, *args: Any, **kwargs: Any) -> wire.Remote:
+        """A call whose result stays in the worker, whatever it is, and may be the argument of another call."""
+        return self.prepare(*args, **kwargs).go()
+
     def elsewhere(self, *args: Any, **kwargs: Any) -> dict:
         """What happens on another device, which `judge.meter` makes up: see there."""
         return self.attempt.ask(do="elsewhere", target=self.target, args=args, kwargs=kwargs)
@@ -132,24 +136,29 @@ class Module(Callee):
     """A module of the attempt. Its parameters are mirrored here as leaves once they are assigned."""
 
     _leaves: dict[str, Tensor] = field(default_factory=dict)
+    _outline: dict = field(default_factory=dict)  # as of the last assignment
 
     def parameters(self) -> dict[str, Tensor]:
         return self._leaves
 
     def describe(self) -> dict:
-        """Names and values of parameters, buffers and state, as the worker has them."""
+        """Names and values of parameters, names of buffers and state, as the worker has them."""
         return self.attempt.ask(do="describe", target=self.target)
 
+    def outline(self) -> dict:
+        """Shapes of parameters by name, and which of them are trainable."""
+        return self._outline or self.attempt.ask(do="outline", target=self.target)
+
     def load_state_dict(self, values: dict[str, Tensor]) -> Module:
-        """Assign parameters; their mirrors then take gradients."""
-        self.attempt.ask(do="assign", target=self.target, values=values)
+        """Assign parameters as far as they fit; their mirrors then take gradients."""
+        self._outline = self.attempt.ask(do="assign", target=self.target, values=values)
         self._leaves = {k: v.detach().clone().requires_grad_() for k, v in values.items()}
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Module:
         """`nn.Module.to`, in the worker."""
         self.attempt.ask(do="cast", target=self.target, args=args, kwargs=kwargs)
-        self._leaves = {}
+        self._leaves, self._outline = {}, {}
         return self
 
     def train(self, training: bool = True) -> Module:

@@ -94,8 +94,7 @@ def load(header: bytes, payload: bytearray) -> Any:
 
 def send(channel: socket.socket, message: Any) -> None:
     """Send one message on a blocking socket."""
-    for part in dump(message):
-        channel.sendall(part)
+    channel.sendall(b"".join(dump(message)))
 
 
 def receive(channel: socket.socket) -> Any:

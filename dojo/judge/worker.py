@@ -64,6 +64,7 @@ class Session:
     def call(self, target: Any, args: tuple, kwargs: dict, grad: bool = False, watch: bool = False) -> dict:
         """Call a function, a class or a kept object; what comes back is kept here when it cannot be sent."""
         function = self.resolve(target)
+        args = tuple(self.resolve(arg) if isinstance(arg, wire.Remote) else arg for arg in args)
         reply: dict = {}
         if watch:
             _settle()
@@ -118,22 +119,30 @@ class Session:
         return {"inputs": list(grads[: len(leaves)]), "parameters": own}
 
     def describe(self, target: wire.Remote) -> dict:
-        """The parameters, buffers and state dict keys of a module, each with its tensor."""
+        """The parameters of a module with their values, and the names of its buffers and in its state dict."""
         module = self.objects[target.number]
         return {
             "parameters": {k: p.detach() for k, p in nn.Module.named_parameters(module)},
-            "trainable": [k for k, p in nn.Module.named_parameters(module) if p.requires_grad],
             "buffers": [k for k, _ in nn.Module.named_buffers(module)],
-            "state": {k: v.detach() if isinstance(v, Tensor) else None for k, v in module.state_dict().items()},
+            "state": list(module.state_dict()),
+        }
+
+    def outline(self, target: wire.Remote) -> dict:
+        """The shapes of a module's parameters, and which of them are trainable."""
+        named = dict(nn.Module.named_parameters(self.objects[target.number]))
+        return {
+            "shapes": {k: tuple(p.shape) for k, p in named.items()},
+            "trainable": [k for k, p in named.items() if p.requires_grad],
         }
 
     def assign(self, target: wire.Remote, values: dict[str, Tensor]) -> dict:
-        """Give a module's parameters these values."""
+        """Give a module's parameters these values, as far as they fit; the outline tells whether all did."""
         own = dict(nn.Module.named_parameters(self.objects[target.number]))
         with torch.no_grad():
             for name, value in values.items():
-                own[name].copy_(value)
-        return {}
+                if name in own and own[name].shape == value.shape:
+                    own[name].copy_(value)
+        return self.outline(target)
 
     def cast(self, target: wire.Remote, args: tuple, kwargs: dict) -> dict:
         """`model.to(...)` on a model that holds this module, which an override of `to` alone would never hear of."""
@@ -227,7 +236,7 @@ class Session:
         return {"kind": type(error).__name__, "text": text, "bases": bases, "lines": "\n".join(lines)}
 
 
-REQUESTS = "load call backward describe assign cast mode observe elsewhere prepare refill go fetch spoil drop"
+REQUESTS = "load call backward describe outline assign cast mode observe elsewhere prepare refill go fetch spoil drop"
 HANDLERS: dict[str, Callable[..., dict]] = {name: getattr(Session, name) for name in REQUESTS.split()}
 
 
@@ -256,8 +265,7 @@ def serve(channel: socket.socket, config: dict) -> None:
             parts = wire.dump(reply | {"token": token})
         except wire.WireError as error:
             parts = wire.dump({"unanswerable": str(error), "token": token})
-        for part in parts:
-            channel.sendall(part)
+        channel.sendall(b"".join(parts))
 
 
 def _run_eagerly(model: Callable | None = None, **_: Any) -> Callable:

@@ -1,8 +1,9 @@
 """The pristine process that workers are forked from. It has imported torch, and runs nothing itself.
 
 Started by `judge.host` as a script, with a bare environment, so that no secret of the user's is in its memory. It
-answers one JSON line a request on its control socket: `fork` (two descriptors travel along) and `bury` (kill a
-worker's process group and say how it ended). When the judge is gone, it kills what is left and goes too.
+answers one JSON line a request on its control socket: `fork` (two descriptors travel along), `bury` (kill a worker's
+process group and say how it ended), `split` (fork another zygote on the descriptor that travels along) and `await` (its
+end). When the judge is gone, it kills what is left and goes too.
 """
 
 from __future__ import annotations
@@ -60,7 +61,17 @@ def serve(control: socket.socket) -> None:
         if not line:
             break
         request = json.loads(line)
-        if "fork" in request:
+        if "split" in request:
+            pid = os.fork()
+            if pid == 0:
+                control.close()
+                serve(socket.socket(fileno=descriptors[0]))
+                os._exit(0)
+            os.close(descriptors[0])
+            answer = {"pid": pid}
+        elif "await" in request:
+            answer = {"status": os.waitpid(request["await"], 0)[1]}
+        elif "fork" in request:
             pid = os.fork()
             if pid == 0:
                 os.setsid()

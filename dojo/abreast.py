@@ -1,0 +1,100 @@
+"""Several katas at once: copies of the judge, forked with torch imported, each with a zygote split off ours."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+
+    from dojo.judge.nursery import Zygote
+
+
+def processors() -> int:
+    """How many katas may be graded at once: one for each processor that we may use, where processes can be forked."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+
+
+class Crew:
+    """Processes that do `work(item, zygote)` for each item. They start at once: start them before any thread."""
+
+    def __init__(self, work: Callable[[Any, Zygote], Any], items: list[Any], zygote: Zygote) -> None:
+        self.items = len(items)
+        self.hands = [_Hand(work, items, zygote.split()) for _ in range(min(len(items), processors()))]
+
+    def results(self, finished: Callable[[Any], None]) -> list[Any]:
+        """All results in the order of the items; `finished` hears of each as it comes.
+
+        Raises RuntimeError with the trace of what failed in a process.
+        """
+        waiting, results = list(range(self.items)), {}
+        busy = {hand.channel: hand for hand in self.hands if hand.give(waiting)}
+        while busy:
+            for channel in wait(list(busy)):
+                number, result = busy[channel].take()
+                results[number] = result
+                finished(result)
+                if not busy[channel].give(waiting):
+                    del busy[channel]
+        return [results[number] for number in range(self.items)]
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for hand in self.hands:
+            hand.close()
+
+
+class _Hand:
+    """One process, which does the items that it is given by their numbers."""
+
+    def __init__(self, work: Callable[[Any, Zygote], Any], items: list[Any], zygote: Zygote) -> None:
+        context = get_context("fork")
+        self.channel, theirs = context.Pipe()
+        self.process: BaseProcess = context.Process(target=_serve, args=(theirs, work, items, zygote), daemon=True)
+        self.process.start()
+        theirs.close()
+        zygote.control.close()  # it is the process's now
+
+    def give(self, waiting: list[int]) -> bool:
+        """Hand out the next item, if there is one."""
+        if waiting:
+            self.channel.send(waiting.pop(0))
+            return True
+        return False
+
+    def take(self) -> tuple[int, Any]:
+        """The number of the item that is done, and what came of it."""
+        number, result, trouble = self.channel.recv()
+        if trouble:
+            raise RuntimeError(trouble)
+        return number, result
+
+    def close(self) -> None:
+        """End the process; its zygote then ends by itself, with its workers."""
+        self.channel.close()
+        self.process.join(timeout=1.0)
+        self.process.terminate()
+        self.process.join()
+
+
+def _serve(channel: Connection, work: Callable[[Any, Zygote], Any], items: list[Any], zygote: Zygote) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first process to handle, which then ends us
+    try:
+        while True:
+            number = channel.recv()
+            try:
+                channel.send((number, work(items[number], zygote), ""))
+            except Exception:
+                import traceback
+
+                channel.send((number, None, traceback.format_exc()))
+    except (EOFError, OSError):
+        zygote.close()
