@@ -163,7 +163,10 @@ class Judging:
         check.sections.append(Section(Label.REPEAT, f"just this check again: {repeat}"))
 
     def diagnosis(self, item: pytest.Item, subject: Subject, fault: Fault) -> Bug | None:
-        """The one known bug that fails this check, and those before it, in the same way, if there is exactly one."""
+        """The one known bug that fails this check and those before it in the same way, if there is exactly one.
+
+        Where several do, those are left out that fail a check which the attempt has passed.
+        """
         if subject.suspects is None:
             bugs = getattr(item.module, "BUGS", [])
             subject.all_suspects = [(bug, subject.another(bug.plant(subject.master), "bug.py")) for bug in bugs]
@@ -174,9 +177,32 @@ class Judging:
                 return None
             if _fails_alike(item, attempt, self.draw_for(item), fault):
                 alike.append((bug, attempt))
+        if len(alike) > 1:
+            passed = [other for other in item.session.items if self.has_passed(subject, item, other)]
+            alike = [
+                (bug, attempt)
+                for bug, attempt in alike
+                if time.perf_counter() - started > DIAGNOSIS_SECONDS or self.passes_all(passed, subject, attempt)
+            ]
         subject.diagnosing += time.perf_counter() - started
         subject.suspects = alike or subject.suspects
         return alike[0][0] if len(alike) == 1 else None
+
+    def has_passed(self, subject: Subject, item: pytest.Item, other: pytest.Item) -> bool:
+        """Whether another check of the same kata has been passed, one without a clock."""
+        check = subject.checks.get(other.nodeid) if other.path == item.path else None
+        return check is not None and check.outcome is Outcome.PASSED and check.tier is not Tier.FAST
+
+    def passes_all(self, items: list[pytest.Item], subject: Subject, suspect: Attempt) -> bool:
+        """Whether a known bug passes what the attempt has passed: if not, it is another mistake."""
+        for item in items:
+            given = {"attempt": suspect, "draw": self.draw_for(item), "reference": subject.reference}
+            given |= item.callspec.params if hasattr(item, "callspec") else {}
+            try:
+                item.obj(**{name: given[name] for name in item._fixtureinfo.argnames})
+            except Fault:
+                return False
+        return True
 
 
 DIAGNOSABLE = (Outcome.WRONG, Outcome.CRASHED)

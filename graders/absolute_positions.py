@@ -220,13 +220,7 @@ BUGS = [
         "a sinusoidal table that is a parameter",
         "sines and cosines are not learned.",
         "self.table = table.to(device)",
-        "self.table = nn.Parameter(table.to(device), requires_grad=False)",
-    ),
-    Bug(
-        "a table made in the dtype of the module",
-        "a table in half precision is off by up to half a percent.",
-        "self.table = table.to(device)",
-        "self.table = table.to(device, dtype)",
+        "self.table = table.to(device); self.weight = nn.Parameter(table.to(device, dtype), requires_grad=False)",
     ),
     Bug(
         "an odd width not refused",

@@ -139,8 +139,8 @@ BUGS = [
         "return torch.tanh(wide).to(x.dtype)",
     ),
     Bug(
-        "the exponent clamped at ±50",
-        "a clamp cuts the gradient and holds the value: sigmoid(-1e4) is 0.",
+        "the argument clamped at ±5",
+        "a clamp holds the value and cuts the gradient: sigmoid(-1e4) is 0.",
         "positive, negative = wide.clamp(min=0), wide.clamp(max=0)",
         "wide = wide.clamp(-5, 5); positive, negative = wide.clamp(min=0), wide.clamp(max=0)",
     ),
@@ -199,15 +199,9 @@ BUGS = [
         "return wide * share",
     ),
     Bug(
-        "rounded before the last product",
-        "half precision is computed in float32 and rounded once, at the end.",
-        "return (wide * share).to(x.dtype)",
-        "return x * share.to(x.dtype)",
-    ),
-    Bug(
         "the input overwritten",
         "the input is not ours to change.",
-        "positive, negative = wide.clamp(min=0), wide.clamp(max=0)",
-        "positive, negative = wide.clamp(min=0), wide.detach().clamp_(max=0)",
+        "return (wide * sigmoid(wide)).to(x.dtype)",
+        "out = (wide * sigmoid(wide)).to(x.dtype); x.detach().zero_(); return out",
     ),
 ]

@@ -309,13 +309,13 @@ BUGS = [
     Bug(
         "tables persistent",
         "a persistent buffer shows in the state dict, which then fits no other implementation.",
-        "self.cos = angles.cos().to(device, torch.float32)",
-        'self.register_buffer("cos", angles.cos().to(device, torch.float32))',
+        "self.cos = angles.cos().to(device)",
+        'self.register_buffer("cos", angles.cos().to(device))',
     ),
     Bug(
         "tables cast with the module",
         "a buffer is rounded by module.to(bfloat16).",
-        "self.sin = angles.sin().to(device, torch.float32)",
-        'self.register_buffer("sin", angles.sin().to(device, torch.float32), persistent=False)',
+        "self.sin = angles.sin().to(device)",
+        'self.register_buffer("sin", angles.sin().to(device), persistent=False)',
     ),
 ]

@@ -350,14 +350,14 @@ BUGS = [
     Bug(
         "tables persistent",
         "a persistent buffer shows in the state dict, which then fits no other implementation.",
-        "self.cos = angles.cos().to(device, torch.float32)",
-        'self.register_buffer("cos", angles.cos().to(device, torch.float32))',
+        "self.cos = angles.cos().to(device)",
+        'self.register_buffer("cos", angles.cos().to(device))',
     ),
     Bug(
         "tables cast with the module",
         "a buffer is rounded by module.to(bfloat16), and at far positions the angle is lost.",
-        "self.sin = angles.sin().to(device, torch.float32)",
-        'self.register_buffer("sin", angles.sin().to(device, torch.float32), persistent=False)',
+        "self.sin = angles.sin().to(device)",
+        'self.register_buffer("sin", angles.sin().to(device), persistent=False)',
     ),
     Bug(
         "rotated in half precision",

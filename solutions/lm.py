@@ -87,7 +87,7 @@
 
 # %% [markdown] tags=["hint"]
 # `F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)` does the scale, the mask, the softmax and
-# the groups. Keep the tables as plain float32 attributes, because a cast of the model rounds buffers, and move them to
+# the groups. Keep the tables as plain attributes, because a cast of the model rounds buffers, and move them to
 # the device of `x` when you use them. Compute the angles in float64.
 
 # %%
@@ -104,6 +104,7 @@ def rotate(
 ) -> Float[Tensor, "*batch seq dim"]:
     """RoPE on neighbouring pairs, in float32 at least."""
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    cos, sin = cos.to(wide.dtype), sin.to(wide.dtype)
     first, second = slice(0, x.shape[-1], 2), slice(1, x.shape[-1], 2)
     out = torch.empty_like(wide)
     out[..., first] = wide[..., first] * cos - wide[..., second] * sin
@@ -222,8 +223,8 @@ class TransformerLM(nn.Module):
         frequency = theta ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
         angles = torch.outer(position, frequency)
         # Plain attributes, not buffers: `model.to(torch.bfloat16)` would round a buffer.
-        self.cos = angles.cos().to(device, torch.float32)
-        self.sin = angles.sin().to(device, torch.float32)
+        self.cos = angles.cos().to(device)
+        self.sin = angles.sin().to(device)
         ### END SOLUTION
 
     def forward(self, token_ids: Int[Tensor, "batch seq"]) -> Float[Tensor, "batch seq vocab"]:

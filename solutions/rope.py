@@ -127,8 +127,8 @@ class RoPEReal(nn.Module):
         self.max_seq_len = max_seq_len
         angles = angle_table(d_k, max_seq_len, theta)
         # Plain attributes, not buffers: `module.to(torch.bfloat16)` would round a buffer.
-        self.cos = angles.cos().to(device, torch.float32)
-        self.sin = angles.sin().to(device, torch.float32)
+        self.cos = angles.cos().to(device)
+        self.sin = angles.sin().to(device)
         ### END SOLUTION
 
     def forward(
@@ -138,9 +138,9 @@ class RoPEReal(nn.Module):
         ### BEGIN SOLUTION
         positions = line_up(positions, x, self.d_k, self.max_seq_len)
         self.cos, self.sin = self.cos.to(x.device), self.sin.to(x.device)
-        cos = self.cos[positions]
-        sin = self.sin[positions]
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        cos = self.cos[positions].to(wide.dtype)
+        sin = self.sin[positions].to(wide.dtype)
         first, second = pair_members(self.d_k)
         out = torch.empty_like(wide)
         out[..., first] = wide[..., first] * cos - wide[..., second] * sin
@@ -159,7 +159,7 @@ class RoPEComplex(nn.Module):
         self.d_k = d_k
         self.max_seq_len = max_seq_len
         angles = angle_table(d_k, max_seq_len, theta)
-        self.turns = torch.polar(torch.ones_like(angles), angles).to(device, torch.complex64)
+        self.turns = torch.polar(torch.ones_like(angles), angles).to(device)
         ### END SOLUTION
 
     def forward(
@@ -169,8 +169,8 @@ class RoPEComplex(nn.Module):
         ### BEGIN SOLUTION
         positions = line_up(positions, x, self.d_k, self.max_seq_len)
         self.turns = self.turns.to(x.device)
-        turns = self.turns[positions]
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        turns = self.turns[positions].to(wide.dtype.to_complex())
         first, second = pair_members(self.d_k)
         rotated = torch.complex(wide[..., first], wide[..., second]) * turns
         out = torch.empty_like(wide)
@@ -190,8 +190,8 @@ class RoPEComplex(nn.Module):
 #
 # **The tables are the hard part.** The angle of pair 0 is the position itself, thousands of radians.
 # bfloat16 holds integers exactly only up to 256: a table of angles in bfloat16 confuses neighbouring positions.
-# A table of cosines in bfloat16 is off by 0.2 percent. So the angles are float64, the tables float32,
-# and the tables are plain attributes, which no cast of the module touches.
+# A table of cosines in bfloat16 is off by 0.2 percent. So angles and tables are float64, rounded to the arithmetic of
+# `x` when they are looked up, and the tables are plain attributes, which no cast of the module touches.
 # The price is one line that moves them to the device of `x`. After the first call it does nothing.
 #
 # **Positions are data, not a range.** A cached decoder asks for position 517 alone; packed or padded batches have
