@@ -252,24 +252,20 @@ def _session(katas: list[Kata], options: Options, judging: Judging) -> None:
     import pytest
 
     arguments = [str(kata.grader) for kata in katas]
-    arguments += ["-c", "/dev/null", f"--rootdir={catalog.ROOT}", "--import-mode=importlib", "-p", "no:cacheprovider"]
-    arguments += [
-        "-p",
-        "no:terminal",
-        "-o",
-        "python_files=*.py",
-        "-p",
-        "no:faulthandler",
-        "-p",
-        "no:unraisableexception",
-    ]
+    arguments += ["-c", "/dev/null", f"--rootdir={catalog.ROOT}", "--import-mode=importlib", "-o", "python_files=*.py"]
+    # Graders say what is wrong in their own words, and no plugin that happens to be installed has a say in a verdict.
+    arguments += ["--assert=plain", "--disable-plugin-autoload", "-p", "pytest_timeout"]
+    for unused in ("cacheprovider", "terminal", "faulthandler", "unraisableexception", "threadexception", "logging"):
+        arguments += ["-p", f"no:{unused}"]
     arguments += [] if options.debug else [f"--timeout={GRADER_WATCHDOG}"]
     arguments += ["-s"] if options.debug else []
     arguments += ["-k", options.keyword] if options.keyword else []
     arguments += ["-x"] if options.stop_at_first else []
-    pytest.main(arguments, plugins=[judging])
+    status = pytest.main(arguments, plugins=[judging])
     if judging.interrupted:
         raise KeyboardInterrupt
+    if status in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR):
+        raise RuntimeError(f"pytest could not run the graders ({status.name}): please report this as our fault")
 
 
 def _remember(entries: list[Entry], verdicts: list[Verdict], args: argparse.Namespace) -> None:

@@ -1,8 +1,9 @@
 """Which of two calls is slower: a sequential sign test on interleaved pairs, with three answers.
 
 Each pair runs both calls in random order on fresh inputs and asks one question: did the attempt take more than
-`limit` times as long as the reference? Wald's test (p0 = 0.3 against p1 = 0.7) decides after 17 agreeing pairs at an
-error of 1e-6. What it cannot decide is *undecided*, and never a failure.
+`limit` times as long as the reference? Wald's test (p0 = 0.3 against p1 = 0.7) calls an attempt slow wrongly once in
+a million times, after 17 pairs that agree, and fast wrongly once in a thousand, after 9. What it cannot decide is
+*undecided*, and never a failure.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
-P0, P1, ERROR, MOST_PAIRS = 0.3, 0.7, 1e-6, 120
+P0, P1, MOST_PAIRS = 0.3, 0.7, 120
+FALSE_ALARM, MISS = 1e-6, 1e-3
 SLEEP_ALLOWANCE = 0.05  # seconds by the wall clock that a busy machine may take on top of four times the limit
 
 Reading = tuple[float, float]  # processor seconds, wall seconds
@@ -31,7 +33,7 @@ class Race:
 def race(attempt: Callable[[], Reading], reference: Callable[[], Reading], limit: float, rng: random.Random) -> Race:
     """Run pairs until the sign test decides whether `attempt` takes more than `limit` times what `reference` does."""
     step_up, step_down = math.log(P1 / P0), math.log((1 - P1) / (1 - P0))
-    threshold = math.log((1 - ERROR) / ERROR)
+    slow, fast = math.log((1 - MISS) / FALSE_ALARM), math.log(MISS / (1 - FALSE_ALARM))
     score, ratios = 0.0, []
     while len(ratios) < MOST_PAIRS:
         order = [attempt, reference]
@@ -41,6 +43,6 @@ def race(attempt: Callable[[], Reading], reference: Callable[[], Reading], limit
         ratios.append(cpu / max(cpu_reference, 1e-9))
         over = cpu > limit * cpu_reference or wall > 4 * limit * wall_reference + SLEEP_ALLOWANCE
         score += step_up if over else step_down
-        if abs(score) >= threshold:
+        if not fast < score < slow:
             return Race(score > 0, median(ratios), len(ratios))
     return Race(None, median(ratios), len(ratios))

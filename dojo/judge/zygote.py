@@ -29,6 +29,8 @@ def import_torch() -> None:
         torch.empty(0).numpy()  # torch looks for NumPy once, on first use: this is that look
     del sys.modules["numpy"]
     torch.set_num_threads(1)
+    with contextlib.suppress(ImportError):
+        import jaxtyping  # noqa: F401  # every stub imports it: here once, and not in every worker
 
 
 def bury(pid: int) -> int:
