@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -68,6 +69,8 @@ def stub_text(kata: Kata) -> str:
         if {"hint", "solution"} & set(cell.tags):
             continue
         lines = cell.lines if cell.markdown else _without_solution(kata, cell, scopes)
+        if cell.markdown and not kept:
+            lines = [*"\n".join(lines).rstrip().split("\n"), *_origins(kata)]
         if any(line.strip() for line in lines):
             kept.append((cell, "\n".join(lines).strip("\n")))
     parts = [_stub_header(header)]
@@ -197,6 +200,13 @@ def split(text: str) -> tuple[str, list[Cell]]:
         elif line.strip():
             cells.append(Cell("# %%", [line], number))
     return "\n".join(lines[:start]), cells
+
+
+def _origins(kata: Kata) -> list[str]:
+    """What the kata builds on and where it comes from, as the last lines of its statement."""
+    said = f"**Builds on** {', '.join(kata.builds_on)}. " if kata.builds_on else ""
+    said += f"**Sources:** {'; '.join(kata.sources)}." if kata.sources else ""
+    return ["#", *textwrap.wrap(said, 120, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)]
 
 
 def _stub_header(header: str) -> str:

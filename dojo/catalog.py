@@ -61,13 +61,23 @@ class Kata:
 
 
 def katas(root: Path = ROOT) -> dict[str, Kata]:
-    """Every kata by name, in the order of learning: track, then level, then name."""
+    """Every kata by name, in the order of learning: track, then what builds on nothing new, then level and name."""
     folder = root / "solutions"
     if not folder.is_dir():
         raise Trouble(f"there is no folder {folder}: the katas live in a checkout of the project; run it from there")
     found = [_read(path, root) for path in folder.glob("*.py") if path.stem.isidentifier()]
     found.sort(key=lambda kata: (TRACKS.index(kata.track), kata.level, kata.name))
-    return {kata.name: kata for kata in found}
+    known, placed = {kata.name: kata for kata in found}, {}
+
+    def place(kata: Kata, above: tuple[str, ...] = ()) -> None:
+        for name in kata.builds_on:
+            if name in known and known[name].track == kata.track and name not in above:
+                place(known[name], (*above, kata.name))
+        placed.setdefault(kata.name, kata)
+
+    for kata in found:
+        place(kata)
+    return placed
 
 
 def tracks(root: Path = ROOT) -> list[str]:

@@ -46,9 +46,12 @@
 # `Config(50000, 12288, 96, 96, 49152, gated=False, tied=True)`: 175 billion.
 #
 # **Example.** `Config(10, 4, 1, 2, 8)`: embedding and head $2 \cdot 10 \cdot 4 = 80$, projections $4 \cdot 16 = 64$,
-# feed-forward $3 \cdot 4 \cdot 8 = 96$, norms $3 \cdot 4 = 12$: 252 parameters. For 5 tokens `qkvo` is $2 \cdot 5
-# \cdot 64 = 640$, `attention` $2 \cdot 2 \cdot 5 \cdot 5 \cdot 4 = 400$, `ffn` $2 \cdot 5 \cdot 96 = 960$, `lm_head`
-# $2 \cdot 5 \cdot 40 = 400$, `total` 2400. The cache has $2 \cdot 5 \cdot 4 = 40$ numbers, 80 bytes.
+# feed-forward $3 \cdot 4 \cdot 8 = 96$, norms $3 \cdot 4 = 12$: 252 parameters. For 5 tokens `qkvo` is
+# $2 \cdot 5 \cdot 64 = 640$, `attention` $2 \cdot 2 \cdot 5 \cdot 5 \cdot 4 = 400$, `ffn` $2 \cdot 5 \cdot 96 = 960$,
+# `lm_head` $2 \cdot 5 \cdot 40 = 400$, `total` 2400. The cache has $2 \cdot 5 \cdot 4 = 40$ numbers, 80 bytes.
+#
+# **Builds on** lm. **Sources:** Kaplan et al. 2020: Scaling laws for neural language models, arXiv:2001.08361; Hoffmann
+# et al. 2022: Training compute-optimal large language models, appendix F, arXiv:2203.15556.
 
 # %%
 from dataclasses import dataclass

@@ -35,6 +35,9 @@
 # **Example.** At $x = \ln 3$: $e^{-x} = 1/3$, so `sigmoid` is $3/4$, and at $-\ln 3$ it is $1/4$. `silu(ln 3)` is
 # $0.75 \cdot 1.0986 = 0.824$. A normal distribution has 84.13 percent below 1, so `gelu(1)` is 0.8413 and `gelu(-1)`
 # is -0.1587.
+#
+# **Sources:** Hendrycks, Gimpel 2016: Gaussian error linear units, arXiv:1606.08415; Elfwing et al. 2017:
+# Sigmoid-weighted linear units, arXiv:1702.03118.
 
 # %%
 import math

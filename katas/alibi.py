@@ -23,8 +23,8 @@
 # **Write** two functions of Python integers:
 #
 # - **`alibi_slopes(num_heads)`** returns the slopes, a float32 tensor of shape `(num_heads,)`.
-# - **`alibi_bias(num_heads, q_len, k_len=None)`** returns the biases, a float32 tensor of shape `(num_heads, q_len,
-#   k_len)`. `k_len` is `q_len` when it is None.
+# - **`alibi_bias(num_heads, q_len, k_len=None)`** returns the biases, a float32 tensor of shape
+#   `(num_heads, q_len, k_len)`. `k_len` is `q_len` when it is None.
 #
 # - **Powers of two.** For $H = 2^n$ heads the slopes are $r, r^2, \dots, r^H$ with $r = 2^{-8/H}$. So 8 heads have
 #   $1/2, 1/4, \dots, 1/256$.
@@ -38,6 +38,8 @@
 # **Example.** 2 heads: $r = 2^{-4}$, slopes $1/16$ and $1/256$. 3 heads: $P = 2$, so $1/16$ and $1/256$, and then the
 # first slope of 4 heads, $2^{-2} = 1/4$. The bias of head 0 of 2 for `q_len=2, k_len=3` has queries at 1 and 2:
 # `[[-1/16, 0, -1/16], [-2/16, -1/16, 0]]`.
+#
+# **Builds on** causal_mask. **Sources:** Press, Smith, Lewis 2021: Train short, test long, arXiv:2108.12409.
 
 # %%
 import torch

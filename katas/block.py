@@ -50,6 +50,9 @@
 # **Example.** Set `attn.o_proj.weight` and `ffn.w2.weight` to zero: both branches are now silent. Take $x = (3, 4)$.
 # The pre-norm block returns $(3, 4)$. The post-norm block normalises: $\sqrt{(9 + 16)/2} = 3.536$, and it returns
 # $(0.849, 1.131)$.
+#
+# **Builds on** mha, swiglu, rmsnorm. **Sources:** Xiong et al. 2020: On layer normalization in the transformer
+# architecture, arXiv:2002.04745; Zhang, Sennrich 2019: Root mean square layer normalization, arXiv:1910.07467.
 
 # %%
 import math

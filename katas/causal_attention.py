@@ -19,8 +19,9 @@
 # This is the attention of a language model. Tokens see themselves and what came before them, never what comes after.
 # Queries and keys are rotated by their positions, so that scores depend on distances. Values are not rotated.
 #
-# **Write** `CausalSelfAttention(d_model, num_heads, max_seq_len, theta=10000.0, num_kv_heads=None, *, device=None,
-# dtype=None)` with `forward(x, positions=None)`, from `(batch, seq, d_model)` to the same shape.
+# **Write**
+# `CausalSelfAttention(d_model, num_heads, max_seq_len, theta=10000.0, num_kv_heads=None, *, device=None, dtype=None)`
+# with `forward(x, positions=None)`, from `(batch, seq, d_model)` to the same shape.
 #
 # - **Parameters**, and no others, without biases: `q_proj.weight` and `o_proj.weight`, each `(d_model, d_model)`;
 #   `k_proj.weight` and `v_proj.weight`, each `(num_kv_heads * head_dim, d_model)`.
@@ -31,8 +32,8 @@
 # - **RoPE** as in **rope**, on each head of the queries and keys: at position $p$ the pair of entries `(2i, 2i + 1)`
 #   turns by $\varphi = p \cdot \theta^{-2i/\text{head\_dim}}$:
 #   $(a, b) \to (a \cos\varphi - b \sin\varphi,\; a \sin\varphi + b \cos\varphi)$.
-# - **`positions`** are integers, int32 or int64, of shape `(seq,)` or `(batch, seq)`. Left out, they are `0 ... seq -
-#   1`. They say how far to rotate. **Who sees whom** goes by the order in the sequence alone:
+# - **`positions`** are integers, int32 or int64, of shape `(seq,)` or `(batch, seq)`. Left out, they are
+#   `0 ... seq - 1`. They say how far to rotate. **Who sees whom** goes by the order in the sequence alone:
 #   token `i` attends to tokens `0 ... i`, whatever their positions.
 # - **Tables** of cosines and sines are made once, at construction. They never show in `state_dict()`. They work on the
 #   device that the module was moved to, and lose no precision when it is cast to bfloat16 or float16.
@@ -50,6 +51,9 @@
 # $1 / \sqrt 2 = 0.707$ with itself. But all values are $(1, 0)$, so it gives $(1, 0)$ as well.
 # For $x = ((1, 0), (0, 1))$ the query of token 1, turned, is $(-\sin 1, \cos 1)$. Its scores are $-0.595$ and $0.707$,
 # its weights $0.214$ and $0.786$, and the result is $(0.214, 0.786)$.
+#
+# **Builds on** rope, causal_mask, gqa. **Sources:** Vaswani et al. 2017: Attention is all you need, arXiv:1706.03762;
+# Su et al. 2021: RoFormer, arXiv:2104.09864, section 3.4; Ainslie et al. 2023: GQA, arXiv:2305.13245.
 
 # %%
 import torch

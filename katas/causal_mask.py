@@ -34,6 +34,8 @@
 # [[True, True, True, False],
 #  [True, True, True, True ]]
 # ```
+#
+# **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.2.3, arXiv:1706.03762.
 
 # %%
 import torch

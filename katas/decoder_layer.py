@@ -49,8 +49,11 @@
 # The stub holds only the layer. Write the parts yourself, or import your own from other katas.
 # No operation is forbidden.
 #
-# **Example.** Let the two `o_proj` and `ffn.fc2` be zero, weights and biases: all branches are silent. Then $x = (1,
-# 3)$ has mean 2 and deviation 1, becomes $(-1, 1)$ in the first norm, and stays so in the other two.
+# **Example.** Let the two `o_proj` and `ffn.fc2` be zero, weights and biases: all branches are silent. Then
+# $x = (1, 3)$ has mean 2 and deviation 1, becomes $(-1, 1)$ in the first norm, and stays so in the other two.
+#
+# **Builds on** encoder_layer, causal_mask, mha. **Sources:** Vaswani et al. 2017: Attention is all you need, section
+# 3.1, arXiv:1706.03762.
 
 # %%
 import math

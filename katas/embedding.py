@@ -33,9 +33,11 @@
 # Not allowed: `nn.Embedding`, `F.embedding`. Indexing, `torch.index_select`, `torch.gather` and one-hot products are
 # allowed.
 #
-# **Example.** With `weight` = `[[1, 2], [3, 4], [5, 6]]` and ids `[2, 0, 2]` the result is `[[5, 6], [1, 2], [5,
-# 6]]`. If the loss is the sum of all entries, the gradient of row 2 is `[2, 2]`, of row 0 `[1, 1]`, and of row 1 `[0,
-# 0]`.
+# **Example.** With `weight` = `[[1, 2], [3, 4], [5, 6]]` and ids `[2, 0, 2]` the result is
+# `[[5, 6], [1, 2], [5, 6]]`. If the loss is the sum of all entries, the gradient of row 2 is `[2, 2]`, of row 0
+# `[1, 1]`, and of row 1 `[0, 0]`.
+#
+# **Builds on** linear. **Sources:** Mikolov et al. 2013: Efficient estimation of word representations, arXiv:1301.3781.
 
 # %%
 import torch

@@ -58,6 +58,9 @@
 # **Example.** Let every `o_proj` and `fc2` be zero, weights and biases, `d_model = 2`, and `num_layers = 1`. Token 0
 # has the embedding $(1, 2)$ and position 0 the vector $(0, 3)$. Their sum $(1, 5)$ has mean 3 and deviation 2, so the
 # first norm gives $(-1, 1)$, and the silent layer normalises that to the same.
+#
+# **Builds on** encoder_layer, absolute_positions, embedding. **Sources:** Devlin et al. 2018: BERT, arXiv:1810.04805;
+# Vaswani et al. 2017: Attention is all you need, arXiv:1706.03762.
 
 # %%
 import math

@@ -48,6 +48,9 @@
 # **Example.** Let `self_attn.o_proj` and `ffn.fc2` be zero, weights and biases: both branches are silent. Then
 # $x = (1, 3)$ has mean 2 and deviation 1, and the layer gives $(-1, 1)$: post-norm normalises even what it does not
 # change.
+#
+# **Builds on** mha, gelu_ffn, layernorm. **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.1,
+# arXiv:1706.03762; Devlin et al. 2018: BERT, arXiv:1810.04805.
 
 # %%
 import math

@@ -36,6 +36,10 @@
 # **Example.** `d_model = d_ff = 1`, all weights 1, `fc1.bias` 0, `fc2.bias` 0.5. Half of a normal distribution lies
 # below 0 and 0.841 of it below 1. So `gelu(1)` is 0.841 and the layer gives 1.341 for 1. For -1 it gives
 # $-1 \cdot 0.159 + 0.5 = 0.341$. With `dropout=0.5` in training, 1 gives either $0.5$ or $2 \cdot 0.841 + 0.5 = 2.183$.
+#
+# **Builds on** linear, activations. **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.3,
+# arXiv:1706.03762; Hendrycks, Gimpel 2016: Gaussian error linear units, arXiv:1606.08415; Srivastava et al. 2014:
+# Dropout, https://jmlr.org/papers/v15/srivastava14a.html.
 
 # %%
 import torch.nn.functional as F

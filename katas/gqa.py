@@ -49,6 +49,9 @@
 # Let `v_proj` be `[[1, 0, 0, 0], [0, 1, 0, 0]]` and `o_proj` the identity. Take a single token $x = (5, 7, 0, 0)$.
 # It attends only to itself, with weight 1, so each head gives its value: 5 for group 0 and 7 for group 1.
 # The result is `[5, 5, 7, 7]`. It is not `[5, 7, 5, 7]`.
+#
+# **Builds on** mha, mqa. **Sources:** Ainslie et al. 2023: GQA, training generalized multi-query transformer models,
+# arXiv:2305.13245.
 
 # %%
 import math

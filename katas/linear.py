@@ -19,8 +19,8 @@
 # Nearly all weights of a transformer sit in layers like this one. It mixes the entries of each vector, the same way for
 # every token. Modern models leave out the bias.
 #
-# **Write** `Linear(in_features, out_features, *, device=None, dtype=None)` with `forward(x)`, from `(...,
-# in_features)` to `(..., out_features)`, with any number of leading dimensions, none included.
+# **Write** `Linear(in_features, out_features, *, device=None, dtype=None)` with `forward(x)`, from
+# `(..., in_features)` to `(..., out_features)`, with any number of leading dimensions, none included.
 #
 # - **Parameter**, and no other: `weight`, stored `(out_features, in_features)`. No bias.
 # - **Initialisation**: a normal of mean 0 and variance $2 / (\text{in\_features} + \text{out\_features})$, truncated
@@ -33,6 +33,9 @@
 # allowed.
 #
 # **Example.** With `weight` = `[[1, 2, 0], [0, 1, -1]]` and $x = (1, 1, 3)$ the result is $(1 + 2, 1 - 3) = (3, -2)$.
+#
+# **Sources:** Glorot, Bengio 2010: Understanding the difficulty of training deep feedforward neural networks,
+# https://proceedings.mlr.press/v9/glorot10a.html.
 
 # %%
 import math

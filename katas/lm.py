@@ -67,6 +67,9 @@
 # Let every `o_proj` and `w2` be zero, so that the layers change nothing.
 # Token 0 has the embedding $(3, 4)$. Its root mean square is $\sqrt{12.5} = 3.536$, so the last norm gives
 # $(0.849, 1.131)$. With `lm_head.weight` = `[[1, 0], [0, 1], [1, 1]]` its logits are `[0.849, 1.131, 1.980]`.
+#
+# **Builds on** rope, rmsnorm, gqa, swiglu, causal_attention, block. **Sources:** Touvron et al. 2023: LLaMA,
+# arXiv:2302.13971; Su et al. 2021: RoFormer, arXiv:2104.09864.
 
 # %%
 import torch

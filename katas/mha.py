@@ -48,6 +48,9 @@
 # Its token 0 has query 0, so both scores are 0, and it takes the mean, $0.5$.
 # Its token 1 has scores 0 and 1, weights $0.269$ and $0.731$, and takes $0.731$.
 # Head 1 sees only ones. The result is `[[0.5, 1], [0.731, 1]]`.
+#
+# **Builds on** softmax, linear, sdpa. **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.2.2,
+# arXiv:1706.03762.
 
 # %%
 import math

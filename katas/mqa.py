@@ -48,6 +48,9 @@
 # Token 0 has query 0 in both heads, so both take the mean, $0.5$.
 # Token 1 has query 1 in head 0 and query 2 in head 1, with weights $0.731$ and $0.881$ on the value 1.
 # The result is `[[0.5, 0.5], [0.731, 0.881]]`.
+#
+# **Builds on** mha. **Sources:** Shazeer 2019: Fast transformer decoding: one write-head is all you need,
+# arXiv:1911.02150.
 
 # %%
 import math

@@ -37,6 +37,8 @@
 # Here $d_k = 1$, so the scale is 1. The scores are $\ln 3$ and $0$. Their exponentials are $3$ and $1$.
 # The weights are $3/4$ and $1/4$, and the result is $3 + 2 = 5$.
 # With the second key masked it is $4$, and with both masked $0$.
+#
+# **Builds on** softmax. **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.2.1, arXiv:1706.03762.
 
 # %%
 import math

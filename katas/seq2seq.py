@@ -61,6 +61,9 @@
 # **Example.** `d_model = 4`. A token with the embedding $(1, 1, 1, 1)$ at position 0 enters its stack as
 # $\sqrt 4 \cdot (1, 1, 1, 1) + (0, 1, 0, 1) = (2, 3, 2, 3)$. If `o_proj` and `fc2` are zero everywhere, every layer
 # only normalises: $(-1, 1, -1, 1)$. With `lm_head.weight` = `[[0, 1, 0, 1]]` its logit is 2.
+#
+# **Builds on** encoder_layer, decoder_layer, absolute_positions. **Sources:** Vaswani et al. 2017: Attention is all you
+# need, arXiv:1706.03762.
 
 # %%
 import math

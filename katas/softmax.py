@@ -36,6 +36,9 @@
 #
 # **Example.** For $x = (0, \ln 2, \ln 5)$ the exponentials are $1, 2, 5$ and their sum is $8$.
 # So `softmax(x)` is `[0.125, 0.25, 0.625]`. Add 1000 to every entry and the answer is the same.
+#
+# **Sources:** Blanchard, Higham, Higham 2021: Accurately computing the log-sum-exp and softmax functions; Milakov,
+# Gimelshein 2018: Online normalizer calculation for softmax, arXiv:1805.02867.
 
 # %%
 import torch

@@ -43,6 +43,9 @@
 # `hidden_size(768)`: exactly 2048, which is a multiple of 64 already.
 # For `SwiGLU(1, 1)` with `w1 = 1`, `w3 = 3`, `w2 = 10` and $x = 2$:
 # $\mathrm{silu}(2) = 2 \cdot 0.8808 = 1.7616$, times $3 \cdot 2 = 6$, times $10$, is $105.70$.
+#
+# **Builds on** linear, activations. **Sources:** Shazeer 2020: GLU variants improve transformer, arXiv:2002.05202;
+# Touvron et al. 2023: LLaMA, section 2.2, arXiv:2302.13971.
 
 # %%
 import torch.nn.functional as F

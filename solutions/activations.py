@@ -104,8 +104,8 @@ def gelu(x: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
 # ## Why it is done this way
 #
 # **The naive sigmoid is right forwards and nan backwards.** The derivative of $1/(1+e^{-x})$ is
-# $e^{-x} / (1+e^{-x})^2$, and autograd multiplies its factors one after another: at $x = -1000$ that is $\infty \cdot
-# 0$.
+# $e^{-x} / (1+e^{-x})^2$, and autograd multiplies its factors one after another: at $x = -1000$ that is
+# $\infty \cdot 0$.
 #
 # **`where` does not protect the branch that is not taken.** Its gradient is multiplied by 0, and $0 \cdot \infty$ is
 # nan. So the argument of each branch is clamped first. The trick has a name, the double where.
@@ -133,8 +133,8 @@ def gelu(x: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
 # ## What interviewers ask next
 #
 # - **Why not ReLU?** Its gradient is 0 for every negative input: a unit that is off stays off.
-# - **What is Swish?** SiLU with a factor inside, $x\,\sigma(\beta x)$. With $\beta = 1$ it is SiLU, with $\beta \to
-#   \infty$ ReLU.
+# - **What is Swish?** SiLU with a factor inside, $x\,\sigma(\beta x)$. With $\beta = 1$ it is SiLU, with
+#   $\beta \to \infty$ ReLU.
 # - **Why is softplus's derivative the sigmoid?** $\frac{d}{dx} \ln(1 + e^x) = \frac{e^x}{1 + e^x}$.
-# - **How are losses kept stable?** By never taking the logarithm of a sigmoid: $\ln\sigma(x) =
-#   -\mathrm{softplus}(-x)$ in one step.
+# - **How are losses kept stable?** By never taking the logarithm of a sigmoid:
+#   $\ln\sigma(x) = -\mathrm{softplus}(-x)$ in one step.

@@ -31,8 +31,8 @@
 # **Write** two functions of Python integers:
 #
 # - **`alibi_slopes(num_heads)`** returns the slopes, a float32 tensor of shape `(num_heads,)`.
-# - **`alibi_bias(num_heads, q_len, k_len=None)`** returns the biases, a float32 tensor of shape `(num_heads, q_len,
-#   k_len)`. `k_len` is `q_len` when it is None.
+# - **`alibi_bias(num_heads, q_len, k_len=None)`** returns the biases, a float32 tensor of shape
+#   `(num_heads, q_len, k_len)`. `k_len` is `q_len` when it is None.
 #
 # - **Powers of two.** For $H = 2^n$ heads the slopes are $r, r^2, \dots, r^H$ with $r = 2^{-8/H}$. So 8 heads have
 #   $1/2, 1/4, \dots, 1/256$.

@@ -29,8 +29,9 @@
 # This is the attention of a language model. Tokens see themselves and what came before them, never what comes after.
 # Queries and keys are rotated by their positions, so that scores depend on distances. Values are not rotated.
 #
-# **Write** `CausalSelfAttention(d_model, num_heads, max_seq_len, theta=10000.0, num_kv_heads=None, *, device=None,
-# dtype=None)` with `forward(x, positions=None)`, from `(batch, seq, d_model)` to the same shape.
+# **Write**
+# `CausalSelfAttention(d_model, num_heads, max_seq_len, theta=10000.0, num_kv_heads=None, *, device=None, dtype=None)`
+# with `forward(x, positions=None)`, from `(batch, seq, d_model)` to the same shape.
 #
 # - **Parameters**, and no others, without biases: `q_proj.weight` and `o_proj.weight`, each `(d_model, d_model)`;
 #   `k_proj.weight` and `v_proj.weight`, each `(num_kv_heads * head_dim, d_model)`.
@@ -41,8 +42,8 @@
 # - **RoPE** as in **rope**, on each head of the queries and keys: at position $p$ the pair of entries `(2i, 2i + 1)`
 #   turns by $\varphi = p \cdot \theta^{-2i/\text{head\_dim}}$:
 #   $(a, b) \to (a \cos\varphi - b \sin\varphi,\; a \sin\varphi + b \cos\varphi)$.
-# - **`positions`** are integers, int32 or int64, of shape `(seq,)` or `(batch, seq)`. Left out, they are `0 ... seq -
-#   1`. They say how far to rotate. **Who sees whom** goes by the order in the sequence alone:
+# - **`positions`** are integers, int32 or int64, of shape `(seq,)` or `(batch, seq)`. Left out, they are
+#   `0 ... seq - 1`. They say how far to rotate. **Who sees whom** goes by the order in the sequence alone:
 #   token `i` attends to tokens `0 ... i`, whatever their positions.
 # - **Tables** of cosines and sines are made once, at construction. They never show in `state_dict()`. They work on the
 #   device that the module was moved to, and lose no precision when it is cast to bfloat16 or float16.
@@ -191,9 +192,10 @@ class CausalSelfAttention(nn.Module):
 #
 # ## The other formulation
 #
-# Written out: `scores = q @ k.mT / math.sqrt(head_dim)`, `scores.masked_fill(~torch.ones(seq, seq).tril().bool(),
-# -inf)`, softmax, `@ v`. No row is dead, since each token sees itself, so `-inf` is safe here. With groups, view the
-# queries as `(batch, kv_heads, group, seq, head_dim)` and give keys and values an axis of size 1.
+# Written out: `scores = q @ k.mT / math.sqrt(head_dim)`,
+# `scores.masked_fill(~torch.ones(seq, seq).tril().bool(), -inf)`, softmax, `@ v`. No row is dead, since each token
+# sees itself, so `-inf` is safe here. With groups, view the queries as `(batch, kv_heads, group, seq, head_dim)` and
+# give keys and values an axis of size 1.
 #
 # ## The usual mistakes
 #

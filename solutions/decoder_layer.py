@@ -57,8 +57,8 @@
 # The stub holds only the layer. Write the parts yourself, or import your own from other katas.
 # No operation is forbidden.
 #
-# **Example.** Let the two `o_proj` and `ffn.fc2` be zero, weights and biases: all branches are silent. Then $x = (1,
-# 3)$ has mean 2 and deviation 1, becomes $(-1, 1)$ in the first norm, and stays so in the other two.
+# **Example.** Let the two `o_proj` and `ffn.fc2` be zero, weights and biases: all branches are silent. Then
+# $x = (1, 3)$ has mean 2 and deviation 1, becomes $(-1, 1)$ in the first norm, and stays so in the other two.
 
 # %% [markdown] tags=["hint"]
 # Three lines, one for each branch, each `x = norm(x + branch(x))`. Which of them sees the memory, and as what?

@@ -41,9 +41,9 @@
 # Not allowed: `nn.Embedding`, `F.embedding`. Indexing, `torch.index_select`, `torch.gather` and one-hot products are
 # allowed.
 #
-# **Example.** With `weight` = `[[1, 2], [3, 4], [5, 6]]` and ids `[2, 0, 2]` the result is `[[5, 6], [1, 2], [5,
-# 6]]`. If the loss is the sum of all entries, the gradient of row 2 is `[2, 2]`, of row 0 `[1, 1]`, and of row 1 `[0,
-# 0]`.
+# **Example.** With `weight` = `[[1, 2], [3, 4], [5, 6]]` and ids `[2, 0, 2]` the result is
+# `[[5, 6], [1, 2], [5, 6]]`. If the loss is the sum of all entries, the gradient of row 2 is `[2, 2]`, of row 0
+# `[1, 1]`, and of row 1 `[0, 0]`.
 
 # %% [markdown] tags=["hint"]
 # PyTorch indexes with tensors: `table[ids]` has the shape of the ids, and then that of a row.

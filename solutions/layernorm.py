@@ -90,9 +90,9 @@ class LayerNorm(nn.Module):
 # %% [markdown] tags=["solution"]
 # ## Why it is done this way
 #
-# **Subtract first.** $x - \mu$ of nearby numbers is exact or nearly so, and its squares are small. $\overline{x^2} -
-# \mu^2$ subtracts two large numbers and keeps only what their rounding left. It can even be negative, and then the
-# root is nan.
+# **Subtract first.** $x - \mu$ of nearby numbers is exact or nearly so, and its squares are small.
+# $\overline{x^2} - \mu^2$ subtracts two large numbers and keeps only what their rounding left. It can even be
+# negative, and then the root is nan.
 #
 # **Biased.** The norm does not estimate the variance of a population. It gives these $n$ numbers the mean square 1.
 #

@@ -106,8 +106,11 @@ def test_reading_every_header_is_quick():
     assert time.process_time() - start < 0.05
 
 
-def test_every_kata_builds_on_katas_or_on_what_is_to_come():
+def test_every_kata_builds_on_others_and_comes_after_those_of_its_track():
+    order = list(katas())
     for kata in katas().values():
-        assert kata.name not in kata.builds_on
+        assert set(kata.builds_on) <= set(order) - {kata.name}
+        same = [name for name in kata.builds_on if katas()[name].track == kata.track]
+        assert all(order.index(name) < order.index(kata.name) for name in same)
         assert kata.minutes > 0
         assert kata.sources, f"{kata.name} names no source"

@@ -60,7 +60,7 @@ def test_a_leaf_that_requires_grad_arrives_as_one() -> None:
     assert there_and_back(torch.ones(2, requires_grad=True)).requires_grad
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, lambda: None, torch.ones(2).to_sparse()], ids=repr)
+@pytest.mark.parametrize("value", [object(), {1, 2}, lambda: None, torch.ones(2).to_sparse()], ids=type)
 def test_nothing_else_is_sent(value: object) -> None:
     with pytest.raises(wire.WireError, match="cannot be sent"):
         wire.dump(value)
