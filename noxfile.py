@@ -66,6 +66,42 @@ def reset(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def watch(session: nox.Session) -> None:
+    """Grade on every save (-- rope)."""
+    _dojo(session, "watch")
+
+
+@nox.session(python=False)
+def mock(session: nox.Session) -> None:
+    """Hold a mock interview against the clock (-- rope --minutes 25)."""
+    _dojo(session, "mock")
+
+
+@nox.session(python=False)
+def hunt(session: nox.Session) -> None:
+    """Find the bug that is planted in a solution (-- mha)."""
+    _dojo(session, "hunt")
+
+
+@nox.session(name="next", python=False)
+def next_(session: nox.Session) -> None:
+    """Say what to practise now."""
+    _dojo(session, "next")
+
+
+@nox.session(python=False)
+def history(session: nox.Session) -> None:
+    """List, compare and restore earlier attempts (-- rope)."""
+    _dojo(session, "history")
+
+
+@nox.session(python=False)
+def report(session: nox.Session) -> None:
+    """Write a page about all of your practice and print its path."""
+    _dojo(session, "report")
+
+
+@nox.session(python=False)
 def sync(session: nox.Session) -> None:
     """Make scripts and notebooks agree (-- rope --from notebook)."""
     _dojo(session, "sync")

@@ -1,4 +1,4 @@
-"""Several katas at once: copies of the judge, forked with torch imported, each with a zygote split off ours."""
+"""Gradings at once: copies of the judge, forked with torch imported, each with a zygote split off ours."""
 
 from __future__ import annotations
 
@@ -17,32 +17,42 @@ if TYPE_CHECKING:
 
 
 def processors() -> int:
-    """How many katas may be graded at once: one for each processor that we may use, where processes can be forked."""
+    """How many gradings may run at once: one for each processor that we may use, where processes can be forked."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
 
 
 class Crew:
-    """Processes that do `work(item, zygote)` for each item. They start at once: start them before any thread."""
+    """Processes that do `work(item, zygote)` for items. They start at once: start them before any thread."""
 
-    def __init__(self, work: Callable[[Any, Zygote], Any], items: list[Any], zygote: Zygote) -> None:
-        self.items = len(items)
-        self.hands = [_Hand(work, items, zygote.split()) for _ in range(min(len(items), processors()))]
+    def __init__(self, work: Callable[[Any, Zygote], Any], zygote: Zygote, size: int) -> None:
+        self.hands = [_Hand(work, zygote.split()) for _ in range(size)]
 
-    def results(self, finished: Callable[[Any], None]) -> list[Any]:
-        """All results in the order of the items; `finished` hears of each as it comes.
+    def map(self, items: list[Any], finished: Callable[[Any], None] = lambda result: None) -> list[Any]:
+        """The results in the order of the items; `finished` hears of each as it comes.
 
         Raises RuntimeError with the trace of what failed in a process.
         """
-        waiting, results = list(range(self.items)), {}
-        busy = {hand.channel: hand for hand in self.hands if hand.give(waiting)}
-        while busy:
-            for channel in wait(list(busy)):
-                number, result = busy[channel].take()
-                results[number] = result
-                finished(result)
-                if not busy[channel].give(waiting):
-                    del busy[channel]
-        return [results[number] for number in range(self.items)]
+        self.begin(items)
+        while (results := self.results(None, finished)) is None:
+            pass
+        return results
+
+    def begin(self, items: list[Any]) -> None:
+        """Set to work on items, while the caller goes on."""
+        self._waiting, self._results, self._count = list(enumerate(items)), {}, len(items)
+        self._busy = {hand.channel: hand for hand in self.hands if hand.give(self._waiting)}
+
+    def results(
+        self, patience: float | None, finished: Callable[[Any], None] = lambda result: None
+    ) -> list[Any] | None:
+        """The results, once all are there; None when nothing, or not the last, has come in `patience` seconds."""
+        for channel in wait(list(self._busy), patience):
+            number, result = self._busy[channel].take()
+            self._results[number] = result
+            finished(result)
+            if not self._busy[channel].give(self._waiting):
+                del self._busy[channel]
+        return None if self._busy else [self._results[number] for number in range(self._count)]
 
     def __enter__(self) -> Crew:
         return self
@@ -53,17 +63,17 @@ class Crew:
 
 
 class _Hand:
-    """One process, which does the items that it is given by their numbers."""
+    """One process, which does the items that it is given."""
 
-    def __init__(self, work: Callable[[Any, Zygote], Any], items: list[Any], zygote: Zygote) -> None:
+    def __init__(self, work: Callable[[Any, Zygote], Any], zygote: Zygote) -> None:
         context = get_context("fork")
         self.channel, theirs = context.Pipe()
-        self.process: BaseProcess = context.Process(target=_serve, args=(theirs, work, items, zygote), daemon=True)
+        self.process: BaseProcess = context.Process(target=_serve, args=(theirs, work, zygote), daemon=True)
         self.process.start()
         theirs.close()
         zygote.control.close()  # it is the process's now
 
-    def give(self, waiting: list[int]) -> bool:
+    def give(self, waiting: list[tuple[int, Any]]) -> bool:
         """Hand out the next item, if there is one."""
         if waiting:
             self.channel.send(waiting.pop(0))
@@ -85,13 +95,13 @@ class _Hand:
         self.process.join()
 
 
-def _serve(channel: Connection, work: Callable[[Any, Zygote], Any], items: list[Any], zygote: Zygote) -> None:
+def _serve(channel: Connection, work: Callable[[Any, Zygote], Any], zygote: Zygote) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first process to handle, which then ends us
     try:
         while True:
-            number = channel.recv()
+            number, item = channel.recv()
             try:
-                channel.send((number, work(items[number], zygote), ""))
+                channel.send((number, work(item, zygote), ""))
             except Exception:
                 import traceback
 

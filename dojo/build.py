@@ -118,10 +118,22 @@ def explanation(kata: Kata) -> str:
     return "\n\n".join(cell.prose for cell in cells if cell.markdown and "solution" in cell.tags)
 
 
-def solution_code(kata: Kata) -> str:
-    """The master's code alone, as one would write it: no prose, no markers."""
+def statement(kata: Kata) -> str:
+    """What the kata asks for, in Markdown."""
+    cells = split(stub_text(kata))[1]
+    return next((cell.prose for cell in cells if cell.markdown), "")
+
+
+def questions(kata: Kata) -> str:
+    """What an interviewer asks next, with points of good answers, in Markdown."""
+    cells = split(read_text(kata.master))[1]
+    return "\n\n".join(cell.prose for cell in cells if cell.markdown and "questions" in cell.tags)
+
+
+def solution_code(master: str) -> str:
+    """The code of a master's text alone, as one would write it: no prose, no markers."""
     bodies = []
-    for cell in split(read_text(kata.master))[1]:
+    for cell in split(master)[1]:
         if not cell.markdown:
             bodies.append("\n".join(line for line in cell.lines if line.strip() not in (BEGIN, END)).strip("\n"))
     return "\n\n\n".join(filter(None, bodies)) + "\n"
@@ -206,7 +218,8 @@ def _origins(kata: Kata) -> list[str]:
     """What the kata builds on and where it comes from, as the last lines of its statement."""
     said = f"**Builds on** {', '.join(kata.builds_on)}. " if kata.builds_on else ""
     said += f"**Sources:** {'; '.join(kata.sources)}." if kata.sources else ""
-    return ["#", *textwrap.wrap(said, 120, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)]
+    lines = textwrap.wrap(said, 120, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
+    return ["#", *lines] if lines else []
 
 
 def _stub_header(header: str) -> str:

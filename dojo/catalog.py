@@ -101,6 +101,14 @@ def select(words: list[str], root: Path = ROOT) -> list[Kata]:
     return list(chosen.values())
 
 
+def one(word: str, root: Path = ROOT) -> Kata:
+    """The kata of that name, for commands that do not take a track. Raises UnknownKata."""
+    chosen = select([word], root)
+    if len(chosen) != 1:
+        raise UnknownKata(f"'{word}' is {len(chosen)} katas: name one of {', '.join(k.name for k in chosen)}")
+    return chosen[0]
+
+
 def _stem(word: str) -> str:
     """A kata's name from its file's, as a shell completes it: katas/rope.py means rope."""
     path = Path(word)

@@ -107,6 +107,12 @@ def _add_grade(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-k", dest="expression", metavar="EXPR", help="run only checks whose name matches")
     parser.add_argument("-x", dest="exitfirst", action="store_true", help="stop at the first check that fails")
     parser.add_argument("--pdb", action="store_true", help="debug the attempt where it fails; the verdict is unjudged")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with pictures of what failed to FILE")
+    _add_no_record(parser)
+
+
+def _add_no_record(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--no-record", action="store_true", help="leave no trace in the history")
 
 
 def _grade(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
@@ -127,25 +133,15 @@ def _list(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     return study.show_list()
 
 
-def _one_kata(name: str):
-    """The kata of that name; commands that show one thing do not take a track."""
-    from dojo import catalog
-
-    chosen = catalog.select([name])
-    if len(chosen) != 1:
-        raise catalog.UnknownKata(f"'{name}' is {len(chosen)} katas: name one of {', '.join(k.name for k in chosen)}")
-    return chosen[0]
-
-
 def _add_hint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="a kata")
     parser.add_argument("--again", action="store_true", help="start over with the first hint")
 
 
 def _hint(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    from dojo import study
+    from dojo import catalog, study
 
-    return study.show_hint(_one_kata(args.name), again=args.again)
+    return study.show_hint(catalog.one(args.name), again=args.again)
 
 
 def _add_reveal(parser: argparse.ArgumentParser) -> None:
@@ -154,9 +150,9 @@ def _add_reveal(parser: argparse.ArgumentParser) -> None:
 
 
 def _reveal(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    from dojo import study
+    from dojo import catalog, study
 
-    return study.reveal(_one_kata(args.name), spoil=args.spoil)
+    return study.reveal(catalog.one(args.name), spoil=args.spoil)
 
 
 def _add_reset(parser: argparse.ArgumentParser) -> None:
@@ -208,6 +204,108 @@ def _sync(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     return status
 
 
+def _positive(word: str) -> int:
+    if not word.isdigit() or int(word) < 1:
+        raise argparse.ArgumentTypeError(f"'{word}' is no number above 0")
+    return int(word)
+
+
+def _minutes(word: str) -> float:
+    try:
+        value = float(word)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1440:
+        raise argparse.ArgumentTypeError(f"'{word}' is no number of minutes between 0 and 1440")
+    return value
+
+
+def _add_interview(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME", help=WHICH)
+    parser.add_argument("--minutes", type=_minutes, metavar="M", help="the time; the katas' own when left out")
+    parser.add_argument("--seed", type=int, metavar="N", help="let chance choose the same again")
+    parser.add_argument(
+        "--resume", nargs="?", const="", metavar="FOLDER", help="go on with one that was cut off, the last when unnamed"
+    )
+    _add_no_record(parser)
+
+
+def _add_mock(parser: argparse.ArgumentParser) -> None:
+    _add_interview(parser)
+    parser.add_argument("--random", type=_positive, metavar="N", help="let chance pick N katas")
+    parser.add_argument("--level", type=int, choices=range(1, 6), metavar="L", help="of this level only")
+    parser.add_argument("--explain", action="store_true", help="what an interviewer asks next, with good answers")
+
+
+def _mock(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    from dojo import mock
+
+    return mock.main(args)
+
+
+def _add_hunt(parser: argparse.ArgumentParser) -> None:
+    _add_interview(parser)
+    parser.add_argument("--random", action="store_true", help="let chance pick the kata")
+    parser.add_argument("--bugs", type=_positive, default=1, metavar="N", help="how many are planted in a file")
+
+
+def _hunt(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    from dojo import hunt
+
+    return hunt.main(args)
+
+
+def _add_watch(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="a kata")
+    parser.add_argument("--seed", type=int, metavar="N", help="the inputs of this seed")
+    _add_no_record(parser)
+
+
+def _watch(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    from dojo import watch
+
+    return watch.main(args)
+
+
+def _add_next(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--count", type=_positive, default=3, metavar="N", help="how many to name")
+
+
+def _next(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    from dojo import history
+
+    return history.show_next(args)
+
+
+def _add_history(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a kata; an overview when left out")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--diff", nargs=2, type=_positive, metavar=("A", "B"), help="compare two attempts by number")
+    what.add_argument(
+        "--restore", type=_positive, metavar="N", help="bring one back into katas/; what is there is kept"
+    )
+    what.add_argument("--export", type=Path, metavar="FILE", help="write all of it as JSON Lines")
+    what.add_argument("--import", type=Path, metavar="FILE", help="add what such a file holds")
+
+
+def _history(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    if (args.diff or args.restore) and not args.name:
+        parser.error("--diff and --restore need the NAME of a kata")
+    from dojo import history
+
+    return history.main(args)
+
+
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", type=Path, metavar="FILE", help="where to write it; report.html beside the history")
+
+
+def _report(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    from dojo import report
+
+    return report.main(args)
+
+
 class Command(NamedTuple):
     """One command: what it does in a line, its arguments, how it runs and how it is used."""
 
@@ -243,6 +341,33 @@ COMMANDS = {
         _reset,
         "  nox -s reset -- rope\n  nox -s reset -- attention",
     ),
+    "watch": Command("grade on every save, from a warm process", _add_watch, _watch, "  nox -s watch -- rope"),
+    "mock": Command(
+        "hold a mock interview against the clock",
+        _add_mock,
+        _mock,
+        "  nox -s mock -- rope --minutes 25\n"
+        "  nox -s mock -- --random 2 --level 2\n"
+        "  nox -s mock -- --resume                       the one that was cut off\n"
+        "  nox -s mock -- rope --explain                 what is asked afterwards",
+    ),
+    "hunt": Command(
+        "find the bug that is planted in a solution",
+        _add_hunt,
+        _hunt,
+        "  nox -s hunt -- mha\n  nox -s hunt -- --random --bugs 3",
+    ),
+    "next": Command("say what to practise now", _add_next, _next),
+    "history": Command(
+        "list, compare and restore earlier attempts",
+        _add_history,
+        _history,
+        "  nox -s history -- rope\n"
+        "  nox -s history -- rope --diff 1 4\n"
+        "  nox -s history -- rope --restore 4\n"
+        "  nox -s history -- --export attempts.jsonl",
+    ),
+    "report": Command("write a page about all of your practice", _add_report, _report),
     "build": Command(
         "make stubs and notebooks from the masters", _add_build, _build, "  nox -s build\n  nox -s build -- --check"
     ),

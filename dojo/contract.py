@@ -24,6 +24,7 @@ from dojo.expect import NOTHING_BANNED, Ban, Call, Draw, Wrong, build, fail, mat
 from dojo.judge.faults import Fault, Raised
 from dojo.judge.proxy import Attempt, Callee, Module
 from dojo.judge.race import Race, race
+from dojo.recall import content, recall
 from dojo.verdict import Label, Outcome, Section
 
 core, robust, fast = pytest.mark.core, pytest.mark.robust, pytest.mark.fast
@@ -304,19 +305,7 @@ class Contract:
             raise Wrong("the result has the dtype of the input", seen, context, where=case)
         if cotangent is not None and tuple(cotangent.shape) != tuple(self.oracle_shape(call)):
             cotangent = None  # the shape is wrong: the comparison of the result will say so
-        allowances = rule.budget(
-            type(self).oracle,
-            self.variants,
-            call.init,
-            call.params,
-            call.inputs,
-            cotangent,
-            dtype,
-            draw.generator,
-            # Autograd may round parts of a gradient before it adds them up: only results are held to one rounding.
-            rounded_once=self.rounded_once and cotangent is None,
-        )
-        for name, (expected, allowed) in allowances.items():
+        for name, (expected, allowed) in self.budget(draw, call, dtype, cotangent).items():
             value = got[name]
             if value is None:
                 raise Wrong(f"the result is differentiable: no {name} comes back", context, where=f"{case}: {name}")
@@ -330,6 +319,20 @@ class Contract:
                 attempt.used = max(attempt.used, wrong.excess)
                 raise
             attempt.used = max(attempt.used, used)
+
+    def budget(
+        self, draw: Draw, call: Call, dtype: torch.dtype, cotangent: Tensor | None
+    ) -> dict[str, tuple[Tensor, Tensor]]:
+        """What the oracle expects of this call, and how far an attempt may be from it."""
+        mine, given = type(self), (call.init, call.params, call.inputs, cotangent)
+        return recall(
+            (mine.__module__, mine.__qualname__, dtype, *map(content, given)),
+            # Autograd may round parts of a gradient before it adds them up: only results are held to one rounding.
+            lambda: rule.budget(
+                mine.oracle, self.variants, *given, dtype, draw.generator, self.rounded_once and cotangent is None
+            ),
+            draw.generator,
+        )
 
     def oracle_shape(self, call: Call) -> torch.Size:
         """The shape that the result must have."""

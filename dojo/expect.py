@@ -30,12 +30,15 @@ class Wrong(Fault):
         sentence: str,
         *sections: Section,
         got: Any = None,
+        expected: Tensor | None = None,
         allowed: Tensor | None = None,
+        axes: tuple[str, ...] = (),
         excess: float = 0.0,
         where: str = "",
     ) -> None:
         super().__init__(Outcome.WRONG, Section(Label.CONTRACT, sentence), *sections)
-        self.sentence, self.got, self.allowed, self.where = sentence, got, allowed, where
+        self.sentence, self.got, self.expected, self.allowed = sentence, got, expected, allowed
+        self.axes, self.where = axes, where
         self.excess = excess  # the largest error in units of the allowed error, 0 where none was measured
 
 
@@ -151,8 +154,9 @@ def match(got: Any, expected: Tensor, allowed: Tensor | None, sentence: str, axe
         worst = float(used.max()) if used.numel() else 0.0
         if worst <= 1:
             return worst
-    sections = explain(got, expected, allowed, axis_names(expected.dim(), axes))
-    raise Wrong(sentence, *context, *sections, got=got, allowed=allowed, excess=worst)
+    names = axis_names(expected.dim(), axes)
+    sections = explain(got, expected, allowed, names)
+    raise Wrong(sentence, *context, *sections, got=got, expected=expected, allowed=allowed, axes=names, excess=worst)
 
 
 def refuses(call: Callable[[], Any], *values: Any, sentence: str, error: str = "ValueError") -> None:

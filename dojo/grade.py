@@ -10,7 +10,8 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,7 @@ class Options:
     debug: bool = False
     diagnose: bool = True
     until_diagnosed: bool = False  # leave out what comes after the first diagnosis
+    part: tuple[int, int] = (0, 1)  # (i, n): of the checks only every n-th, from the i-th on
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,10 @@ def main(args: argparse.Namespace) -> int:
     finally:
         if hatchery is not None:
             hatchery.close()
+    if args.html:
+        from dojo import report
+
+        report.write(args.html, report.of_run(verdicts))
     if args.json:
         store.write_atomic(Path(args.json), json.dumps([v.to_json() for v in verdicts], indent=1) + "\n")
     if not (args.attempt or args.solution):
@@ -92,19 +98,47 @@ def _graded(
     from dojo import abreast
 
     # A GPU is one for all, a debugger sits at one terminal, and what comes first must be known to stop there.
-    alone = len(entries) == 1 or options.device == "cuda" or options.debug or options.stop_at_first
-    if alone or abreast.processors() == 1:
+    alone = options.device == "cuda" or options.debug or options.stop_at_first
+    count = abreast.processors()
+    if alone or count == 1:
         with screen.progress(len(entries)) as progress:
             return run(entries, options, hatchery, lambda _: progress.advance())
-    _import_all()
-    with (
-        abreast.Crew(lambda entry, zygote: run([entry], options, zygote)[0], entries, hatchery) as crew,
-        screen.progress(len(entries)) as progress,
-    ):
-        return crew.results(lambda _: progress.advance())
+    import_all()
+    parts = shared_out(entries, options, count)
+    with abreast.Crew(run_part, hatchery, min(count, len(parts))) as crew, screen.progress(len(entries)) as progress:
+        verdicts = crew.map(parts, lambda _: progress.advance())
+    return verdicts if len(entries) == len(parts) else [joined(verdicts, options)]
 
 
-def _import_all() -> None:
+Part = tuple[Entry, Options]
+
+
+def shared_out(entries: list[Entry], options: Options, count: int) -> list[Part]:
+    """What several judges do at once: a kata each, or every one a share of the checks of a single kata."""
+    if len(entries) > 1:
+        return [(entry, options) for entry in entries]
+    return [(entries[0], replace(options, part=(number, count))) for number in range(count)]
+
+
+def run_part(part: Part, zygote: nursery.Zygote) -> Verdict:
+    """Grade one part."""
+    return run([part[0]], part[1], zygote)[0]
+
+
+def joined(parts: list[Verdict], options: Options) -> Verdict:
+    """The verdict on a kata whose checks were shared out."""
+    whole = parts[0]
+    if whole.verdict in ("empty", "broken"):
+        return whole
+    shares = [part.checks for part in parts]
+    checks = [check for row in zip_longest(*shares) for check in row if check is not None]
+    whole.message = next((part.message for part in parts if part.message), "")
+    whole.used = max(part.used for part in parts)
+    _conclude(whole, checks, options)
+    return whole
+
+
+def import_all() -> None:
     """What every judge needs, imported once before there are several."""
     import pytest  # noqa: F401
     import torch
@@ -150,8 +184,7 @@ def run(
     if subjects:
         blind = options.device == "cuda" and not torch.cuda.is_available()
         skip = "skipped: no GPU, this PyTorch sees none" if blind else ""
-        diagnose = options.diagnose and not options.debug
-        judging = Judging(subjects, options.seed, options.tier, diagnose, skip, finished, options.until_diagnosed)
+        judging = Judging(subjects, options, skip, finished)
         try:
             _session([entry.kata for entry in entries if entry.kata.name in subjects], options, judging)
         finally:
@@ -192,16 +225,16 @@ def _entry(kata: Kata, args: argparse.Namespace) -> Entry:
     if args.attempt is None:
         if not kata.stub.exists() or "notebook" in sync.pending(kata):
             print(sync.sync(kata) or "", file=sys.stderr)
-        return Entry(kata, _read(kata.stub), kata.say(kata.stub), command)
+        return Entry(kata, read(kata.stub), kata.say(kata.stub), command)
     path = Path(args.attempt)
-    return Entry(kata, _read(path), str(path), f"{command} --attempt {shlex.quote(str(path))}")
+    return Entry(kata, read(path), str(path), f"{command} --attempt {shlex.quote(str(path))}")
 
 
 SOURCE_LIMIT = 4 << 20
 
 
-def _read(path: Path) -> str:
-    """The text of an attempt; a notebook's code cells count as one."""
+def read(path: Path) -> str:
+    """The text of an attempt; a notebook's code cells count as one. Raises Trouble, which names what is wrong."""
     if not path.is_file():
         near = sorted(p.name for p in path.parent.glob("*.py"))[:8] if path.parent.is_dir() else []
         raise Trouble(f"there is no file {path}" + (f"; in {path.parent} there are {', '.join(near)}" if near else ""))
@@ -269,10 +302,45 @@ def _session(katas: list[Kata], options: Options, judging: Judging) -> None:
 
 
 def _remember(entries: list[Entry], verdicts: list[Verdict], args: argparse.Namespace) -> None:
-    """Note full passes of the user's own files, which open `reveal` and show in `list`."""
-    partial = args.solution or args.attempt or args.tier or args.expression or args.pdb
-    for entry, verdict in zip(entries, verdicts, strict=True):
-        if verdict.verdict == "passed" and not partial:
+    """Note full gradings of the user's own files: passes open `reveal`, and all of them are history."""
+    if args.solution or args.attempt or args.tier or args.expression or args.exitfirst or args.pdb:
+        return
+    done = [(e.kata, e.source, v) for e, v in zip(entries, verdicts, strict=True) if v.verdict != "empty"]
+    for kata, source, verdict in done:
+        if verdict.verdict == "passed":
             from dojo import study
 
-            study.record_pass(entry.kata, entry.source)
+            study.record_pass(kata, source)
+    if done and not args.no_record:
+        record(done)
+
+
+def record(
+    graded: list[tuple[Kata, str, Verdict]], kind: str = "grade", spent: float | None = None, hints: int | None = None
+) -> None:
+    """Remember gradings, each a kata, the attempt's text and the verdict; a trouble is told and stops nothing."""
+    from dojo import memory, study
+
+    attempts = [
+        memory.Attempt(
+            at=time.time(),
+            kata=kata.name,
+            kind=kind,
+            verdict=verdict.verdict,
+            tiers=verdict.tiers,
+            failing=[
+                {"name": c.name, "tier": c.tier.value, "outcome": c.outcome.value, "diagnosis": c.diagnosis}
+                for c in verdict.checks
+                if not c.outcome.harmless
+            ],
+            seconds=verdict.seconds,
+            spent=spent,
+            hints=study.hints_taken(kata) if hints is None else hints,
+            text=source,
+            details=verdict.to_json(pictures=True),
+        )
+        for kata, source, verdict in graded
+    ]
+    trouble = memory.remember(attempts)
+    if trouble:
+        print(f"dojo: {trouble}", file=sys.stderr)

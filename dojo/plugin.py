@@ -7,15 +7,20 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from torch import Tensor
 
 from dojo.bugs import Bug, same_failure
-from dojo.expect import Draw
+from dojo.expect import Draw, Wrong
 from dojo.judge.faults import Fault
 from dojo.judge.proxy import Attempt
+from dojo.picture import picture
 from dojo.verdict import Check, Label, Outcome, Section, Tier
+
+if TYPE_CHECKING:
+    from dojo.grade import Options
 
 DIAGNOSIS_SECONDS = 4.0  # a kata's diagnosis may take this long; what it has not found by then it leaves out
 
@@ -51,17 +56,13 @@ class Judging:
     def __init__(
         self,
         subjects: dict[str, Subject],
-        seed: int,
-        tier: str | None = None,
-        diagnose: bool = True,
+        options: Options,
         skip: str = "",
         finished: Callable[[str], None] = lambda kata: None,
-        until_diagnosed: bool = False,
     ) -> None:
-        self.subjects, self.seed, self.tier, self.diagnose = subjects, seed, tier, diagnose
+        self.subjects, self.options, self.seed = subjects, options, options.seed
         self.skip = skip  # why nothing can be judged here, if so
         self.finished = finished
-        self.until_diagnosed = until_diagnosed
         self.interrupted = False
 
     @pytest.fixture
@@ -88,11 +89,13 @@ class Judging:
             config.addinivalue_line("markers", f"{tier}: a check of the {tier} tier")
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        kept = [item for item in items if self.tier in (None, _tier(item))]
+        kept = [item for item in items if self.options.tier in (None, _tier(item))]
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         order = list(Tier)
         katas = list(self.subjects)
-        items[:] = sorted(kept, key=lambda item: (katas.index(item.path.stem), order.index(_tier(item))))
+        kept.sort(key=lambda item: (katas.index(item.path.stem), order.index(_tier(item))))
+        first, step = self.options.part
+        items[:] = kept[first::step]
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -118,12 +121,14 @@ class Judging:
         try:
             if self.skip:
                 pytest.skip(self.skip)
-            if self.until_diagnosed and any(known.diagnosis for known in subject.checks.values()):
+            if self.options.until_diagnosed and any(known.diagnosis for known in subject.checks.values()):
                 pytest.skip("not run: the mistake is known already")
             yield
         except Fault as fault:
             check.outcome, check.sections = fault.outcome, list(fault.sections)
             check.seconds = time.perf_counter() - started
+            if isinstance(fault, Wrong) and isinstance(fault.got, Tensor) and fault.expected is not None:
+                check.picture = picture(fault.got, fault.expected, fault.allowed, fault.axes)
             if not fault.outcome.harmless:
                 self.explain(item, subject, check, fault)
             if not fault.outcome.harmless or fault.outcome is Outcome.SKIPPED:
@@ -153,7 +158,7 @@ class Judging:
         inputs = [s.text for s in check.sections if s.label is Label.INPUT]
         check.sections = [s for s in check.sections if s.label is not Label.INPUT]
         check.sections.append(Section(Label.INPUT, "; ".join([*inputs, f"seed {self.seed}"])))
-        if self.diagnose and fault.outcome in DIAGNOSABLE:
+        if self.options.diagnose and not self.options.debug and fault.outcome in DIAGNOSABLE:
             bug = self.diagnosis(item, subject, fault)
             if bug is not None:
                 check.diagnosis = bug.name

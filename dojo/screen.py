@@ -9,6 +9,7 @@ import textwrap
 import threading
 import unicodedata
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
 from dojo.verdict import Check, Label, Outcome, Tier, Verdict
@@ -85,6 +86,26 @@ class Screen:
         self._line("", (f"{v.kata}: ", "bold"), (v.verdict, VERDICT_STYLES.get(v.verdict, "")), (_closing(v), ""))
         self._flush()
 
+    def failures(self, v: Verdict) -> None:
+        """One kata in short: the failures alone, and the line that sums it up."""
+        if v.verdict == "empty":
+            self.verdict(v)
+            return
+        self._text("  │ ", clean(v.message), "", self._width)
+        self._checks(replace(v, checks=[c for c in _shown(v.checks) if not c.outcome.harmless]), full=1)
+        self._line("", (f"{v.kata}: ", "bold"), (v.verdict, VERDICT_STYLES.get(v.verdict, "")), (_closing(v), ""))
+        self._flush()
+
+    def markdown(self, text: str) -> None:
+        """A text in Markdown, set for a terminal or as it is."""
+        if self._plain:
+            self.stream.write(_encodable(text + "\n", self.stream))
+            self.stream.flush()
+            return
+        from rich.markdown import Markdown
+
+        self._console().print(Markdown(text), width=min(self._width or 100, 100))
+
     def summary(self, verdicts: Sequence[Verdict]) -> None:
         """Several katas as a table, the verdict and the checks passed in each tier; of a single one, nothing."""
         if len(verdicts) < 2:
@@ -98,19 +119,20 @@ class Screen:
             self._line("", *zip(padded, styles, strict=True))
         self._flush()
 
-    def _checks(self, v: Verdict) -> None:
+    def _checks(self, v: Verdict, full: int = FULL_FAILURES) -> None:
         failing = [c for c in _shown(v.checks) if not c.outcome.harmless]
         seen: set[str] = set()
         for tier in Tier:
             for i, check in enumerate(c for c in _shown(v.checks) if c.tier is tier):
                 if i == 0:
                     self._line("  ", (tier.value, "bold"))
-                full = any(check is c for c in failing[:FULL_FAILURES])
-                self._check(check, brief=not full)
-                if full:
+                whole = any(check is c for c in failing[:full])
+                self._check(check, brief=not whole)
+                if whole:
                     self._failure(check, seen)
-        if len(failing) > FULL_FAILURES:
-            more = f"… {len(failing) - FULL_FAILURES} failures in one line each: add -k NAME to see one in full"
+        if len(failing) > full:
+            rest = len(failing) - full
+            more = f"… {rest} failure{'s' * (rest != 1)} in one line each: add -k NAME to see one in full"
             self._line("  ", (more, "dim"))
 
     def _check(self, check: Check, brief: bool) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dojo import build, store, sync
 from dojo.catalog import ROOT, Kata, katas
+from dojo.screen import Screen
 
 STYLES = {"passed": "green", "in progress": "yellow", "not started": "dim"}
 
@@ -68,8 +69,7 @@ def show_hint(kata: Kata, again: bool = False) -> int:
     """Print the next hint; `again` starts over with the first."""
     path = kata.home / "hints.json"
     hints = build.hints(kata)
-    seen = store.read_state(path).get(kata.name)
-    seen = seen if isinstance(seen, int) and not again else 0
+    seen = 0 if again else hints_taken(kata)
     if seen >= len(hints):
         print(f"{kata.name} has no more hints than the {len(hints)} you have seen.")
         print(
@@ -78,8 +78,14 @@ def show_hint(kata: Kata, again: bool = False) -> int:
         return 0
     store.update_state(path, kata.name, seen + 1)
     print(f"{kata.title}: hint {seen + 1} of {len(hints)}\n")
-    _show_markdown(hints[seen])
+    Screen(sys.stdout).markdown(hints[seen])
     return 0
+
+
+def hints_taken(kata: Kata) -> int:
+    """How many hints the user has seen since the stub was fresh."""
+    seen = store.read_state(kata.home / "hints.json").get(kata.name)
+    return seen if isinstance(seen, int) else 0
 
 
 def reveal(kata: Kata, spoil: bool = False) -> int:
@@ -88,9 +94,9 @@ def reveal(kata: Kata, spoil: bool = False) -> int:
         print(f"{kata.name} is not passed yet, so its solution stays hidden.")
         print(f"`nox -s hint -- {kata.name}` helps a little; `nox -s reveal -- {kata.name} --spoil` shows all of it.")
         return 1
-    _show_code(build.solution_code(kata))
+    _show_code(build.solution_code(build.read_text(kata.master)))
     print()
-    _show_markdown(build.explanation(kata))
+    Screen(sys.stdout).markdown(build.explanation(kata))
     return 0
 
 
@@ -115,16 +121,6 @@ def _passed(kata: Kata) -> Path:
 
 def _digest(text: str) -> str:
     return store.digest(text.removeprefix("\ufeff").replace("\r\n", "\n"))
-
-
-def _show_markdown(text: str) -> None:
-    if not sys.stdout.isatty():
-        print(text)
-        return
-    from rich.console import Console
-    from rich.markdown import Markdown
-
-    Console(width=min(Console().width, 100)).print(Markdown(text))
 
 
 def _show_code(code: str) -> None:

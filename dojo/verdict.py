@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 
 class Tier(StrEnum):
@@ -68,6 +69,7 @@ class Check:
     seconds: float = 0.0
     sections: list[Section] = field(default_factory=list)
     diagnosis: str | None = None
+    picture: dict[str, Any] | None = None  # as `dojo.picture` makes it
 
     @property
     def message(self) -> str:
@@ -102,8 +104,8 @@ class Verdict:
             seen[check.tier.value] = "failed" if bad else "passed"
         return seen
 
-    def to_json(self) -> dict:
-        """The object that `--json` writes for this kata."""
+    def to_json(self, pictures: bool = False) -> dict:
+        """The object that `--json` writes for this kata, with the pictures of failed checks if asked for."""
         return {
             "kata": self.kata,
             "attempt": self.attempt,
@@ -119,6 +121,7 @@ class Verdict:
                     "message": c.message,
                     "diagnosis": c.diagnosis,
                 }
+                | ({"picture": c.picture} if pictures and c.picture else {})
                 for c in self.checks
                 if c.outcome is not Outcome.DESELECTED
             ],

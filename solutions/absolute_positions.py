@@ -151,7 +151,8 @@ class LearnedPositions(nn.Module):
 # - The table as a parameter, or saved in the state dict.
 # - `x += ...`, which overwrites the caller's tensor.
 # - Slicing `table[: x.shape[1]]`, which is the sequence only for inputs of three dimensions.
-#
+
+# %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # - **Can it go beyond its training length?** Sines can be computed, but the model has never seen them. Learned rows

@@ -171,7 +171,8 @@ def kv_cache_bytes(config: Config, seq_len: int, batch: int = 1, bytes_per_eleme
 # - Attention counted once: queries by keys, but not weights by values.
 # - The lookup in the embedding counted as a product.
 # - A tied matrix counted twice in the parameters, or not at all in the operations.
-#
+
+# %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # - **How much memory does training take?** With Adam in mixed precision 16 bytes for each parameter, and activations.

@@ -129,7 +129,8 @@ def gelu(x: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
 # - `erf(x)` without the root of 2, or the factor 1/2 forgotten.
 # - The tanh approximation, or $x\,\sigma(1.702x)$, called gelu.
 # - Computing in float16: $e^{12}$ is already infinite.
-#
+
+# %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # - **Why not ReLU?** Its gradient is 0 for every negative input: a unit that is off stays off.

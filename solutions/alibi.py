@@ -125,7 +125,8 @@ def alibi_bias(num_heads: int, q_len: int, k_len: int | None = None) -> Float[Te
 # - Queries counted from 0 when keys are cached.
 # - The formula for powers of two used for 12 heads.
 # - The bias multiplied into the scores, or scaled by $1/\sqrt d$ with them.
-#
+
+# %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # - **What does it cost?** An addition to each score, no parameters. Fused kernels compute it from the indices.

@@ -219,7 +219,8 @@ class PostNormBlock(nn.Module):
 # - `x + ffn(norm(x))` where `x` is still the input of the block: that is the parallel block.
 # - `x += ...`, which overwrites the caller's tensor.
 # - The mask passed by position, where the attention expects a context.
-#
+
+# %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # - **Why is there a residual at all?** Each layer only has to learn a correction,

@@ -205,7 +205,8 @@ class CausalSelfAttention(nn.Module):
 # - Positions `(batch, seq)` indexed into tables that then line up their batch axis with the heads.
 # - Comparing positions to build the mask: left-padded rows with repeated positions then see the future.
 # - Scaling by $\sqrt{d_{model}}$.
-#
+
+# %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # - **What changes with a KV cache?** Rotated keys and plain values are appended. One new query meets all keys, so no

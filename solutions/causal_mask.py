@@ -97,7 +97,8 @@ def causal_mask(
 # - The opposite meaning of True. `nn.MultiheadAttention` reads True as *blocked*;
 #   `F.scaled_dot_product_attention`, and this house, read it as *may attend*.
 # - A mask made on the CPU for scores on the GPU.
-#
+
+# %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # - **Why is bottom right alignment right for a cache?** The new tokens are the newest positions.

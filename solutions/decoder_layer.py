@@ -201,7 +201,8 @@ class DecoderLayer(nn.Module):
 # - The causal mask given to the cross-attention: token 0 then reads only the first word of the source.
 # - Cross-attention before self-attention, or on the input of the layer instead of on what the first branch made.
 # - One norm for two branches.
-#
+
+# %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # - **What is cached when it writes token by token?** Keys and values of the self-attention, one more each step; those

@@ -105,7 +105,8 @@ class Embedding(nn.Module):
 # - `weight[ids - 1]`, or an extra row for padding that the contract does not have.
 # - `weight[ids] = ...` style updates, which break gradients.
 # - Negative ids that wrap around.
-#
+
+# %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # - **Why is the initial spread 1 here, and 0.02 in GPT-2?** GPT-2 ties the table to the output matrix, where large

@@ -230,7 +230,8 @@ class TransformerEncoder(nn.Module):
 # - The mask inverted: `attention_mask` of a tokenizer is 1 for real tokens, `key_padding_mask` of PyTorch is True for
 #   the others.
 # - Layers in a Python list, or the same layer in every place, `[layer] * num_layers`.
-#
+
+# %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # - **How is it trained?** A share of the tokens, 15 percent, is hidden and guessed from both sides.

@@ -193,7 +193,8 @@ class EncoderLayer(nn.Module):
 # - The norm inside the branch: that is pre-norm.
 # - The second branch read from the input of the layer.
 # - Dropout after the norm, or outside of training.
-#
+
+# %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # - **Why can BERT not generate text?** Each token has seen those after it. Trained so, it cannot do without them.

@@ -111,7 +111,8 @@ class FeedForward(nn.Module):
 # - Dropout after the second layer, or before gelu.
 # - The tanh approximation for weights that were trained with the exact function.
 # - A mask drawn without dividing by $1 - p$: the mean shrinks in training only.
-#
+
+# %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # - **Why is it 4 · d_model wide?** By habit since 2017. Two matrices of $4d^2$ then hold twice what attention's $4 d^2$

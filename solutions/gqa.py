@@ -167,7 +167,8 @@ class GroupedQueryAttention(nn.Module):
 # - A mask that differs between heads, applied to scores of shape `(batch, kv_heads, group, seq, seq)`.
 #   A mask `(batch, 1, 1, seq)` then meets the wrong axes, sometimes without an error.
 # - `num_kv_heads or num_heads` for a default. It hides a 0.
-#
+
+# %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # - **What does the cache cost?** `2 * num_kv_heads * head_dim` numbers for each token and layer.

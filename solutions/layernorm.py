@@ -111,7 +111,8 @@ class LayerNorm(nn.Module):
 # - $\overline{x^2} - \mu^2$ in float32.
 # - Normalising over the sequence or the batch too.
 # - The bias added before the weight multiplies.
-#
+
+# %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # - **What does it do to the gradient?** It removes two directions: the mean of $g$, and the part along the normalised

@@ -108,7 +108,8 @@ class Linear(nn.Module):
 # - A plain tensor instead of `nn.Parameter`: it is not trained, not saved, and does not move to the GPU.
 # - `super().__init__` without the call, or after the first parameter.
 # - The dtype of the constructor forgotten.
-#
+
+# %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # - **What does it cost?** $2 \cdot n_{in} \cdot n_{out}$ operations for each vector forwards, and twice that backwards.

@@ -272,7 +272,8 @@ class TransformerLM(nn.Module):
 # - Layers in a Python list: no parameters, and nothing moves to the GPU. Use `nn.ModuleList`.
 # - The same block object in every layer, `[Block(...)] * num_layers`: they share all weights.
 # - `num_kv_heads or num_heads`, which hides a 0.
-#
+
+# %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # - **What loss do you expect before training?** About $\ln(\text{vocab\_size})$: with small initial logits every

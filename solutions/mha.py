@@ -175,7 +175,8 @@ class MultiHeadAttention(nn.Module):
 # - The mask inverted, or added as 0 and 1 to the scores.
 # - `masked_fill(..., -1e9)` in float16, where it becomes `-inf`.
 # - With a context: the values taken from `x`, or the mask built for `(q_len, q_len)`.
-#
+
+# %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # - **Why many heads, if the cost is the same?** One head gives one weighted mean for each token. Several heads can look

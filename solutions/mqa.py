@@ -152,7 +152,8 @@ class MultiQueryAttention(nn.Module):
 # - The scale $\sqrt{d_{model}}$. The queries still have heads of width `head_dim`.
 # - Averaging the query heads too. They stay apart; only keys and values are shared.
 # - `expand` followed by `reshape`, which makes the copies that the method is there to avoid.
-#
+
+# %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # - **What is saved?** The cache holds `2 * head_dim` numbers for each token and layer, not `2 * d_model`.

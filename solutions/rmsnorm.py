@@ -104,7 +104,8 @@ class RMSNorm(nn.Module):
 # - The mean subtracted: that is LayerNorm.
 # - Squaring in float16.
 # - A float32 result for a half input, because the weight was kept in float32.
-#
+
+# %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # - **What happens to scale?** $\mathrm{norm}(c\,x) = \mathrm{norm}(x)$ for any $c > 0$, eps aside. So the weights

@@ -213,7 +213,8 @@ class RoPEComplex(nn.Module):
 # - $\theta^{-i/d_k}$ instead of $\theta^{-2i/d_k}$. `torch.arange(0, d_k, 2)` already holds the $2i$.
 # - Rotating the values too. Only queries and keys carry positions.
 # - A non-persistent buffer that `model.to(torch.bfloat16)` rounds.
-#
+
+# %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # - **Why not add positions to the embeddings?** RoPE acts in every layer, directly on the score, is relative,

@@ -120,7 +120,8 @@ def scaled_dot_product_attention(
 # - Masking after the softmax and not normalising again.
 # - `masked_fill(..., -1e9)` in float16, where it becomes `-inf`.
 # - `k.T` for a batch: it reverses all axes. `k.mT` or `transpose(-2, -1)` swaps the last two.
-#
+
+# %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # - **What is the cost?** $2 s t d_k + 2 s t d_v$ floating-point operations, and $s \cdot t$ numbers for the scores.

@@ -286,7 +286,8 @@ class Seq2SeqTransformer(nn.Module):
 # - Sines in the first half of the columns and cosines in the second: other code does that, this contract does not.
 # - The target not causal.
 # - One stack's positions continued in the other: both count from 0.
-#
+
+# %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # - **How is it trained?** The target is given shifted by one (teacher forcing): logits at `t` are scored by token `t

@@ -107,7 +107,8 @@ def softmax(x: Float[Tensor, "*batch"], dim: int = -1) -> Float[Tensor, "*batch"
 # - Summing in float16. The sum of 100,000 equal exponentials is beyond 65,504, the largest float16.
 # - Adding 1e-9 to the denominator "for safety". It is at least 1 already; now the weights do not sum to 1.
 # - Clamping the input. It silently changes the answer for large scores.
-#
+
+# %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # - **What is the gradient?** With $y = \mathrm{softmax}(x)$ and an incoming gradient $g$ it is

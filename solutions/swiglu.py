@@ -134,7 +134,8 @@ class SwiGLU(nn.Module):
 # - `int(8 * d_model / 3)` rounds down.
 # - Rounding to a multiple when it is one already: `width + multiple_of - width % multiple_of`.
 # - A default width of `4 * d_model`.
-#
+
+# %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # - **Why does gating help?** The layer can multiply two features of the token. The paper offers no theory: it credits

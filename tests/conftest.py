@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,6 +13,7 @@ from dojo.judge import nursery
 from dojo.verdict import Check, Outcome, Verdict
 
 SEED = 20261120
+os.environ["DOJO_HOME"] = tempfile.mkdtemp(prefix="dojo-tests-")  # what tests do is nobody's history
 
 
 @pytest.fixture(scope="session")

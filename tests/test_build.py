@@ -107,6 +107,8 @@ STUB = '''\
 # # Double
 #
 # **Write** `double(x)` and `Twice`.
+#
+# **Sources:** A book: with a colon.
 
 # %%
 import math
@@ -149,7 +151,7 @@ def test_the_stub_is_the_master_without_its_answer(kata):
 def test_hints_explanation_and_code_come_from_the_master(kata):
     assert build.hints(kata) == ["Add.", "Add `x` to\n\nitself."]
     assert build.explanation(kata) == "It is a sum.\n\nAnd a class."
-    code = build.solution_code(kata)
+    code = build.solution_code(build.read_text(kata.master))
     assert "return self._secret(x)" in code
     assert "SOLUTION" not in code
     ast.parse(code)

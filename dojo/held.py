@@ -1,0 +1,5 @@
+"""The one test of the pytest session that an interview is; `dojo.interview.hold` runs it."""
+
+
+def test_interview(room):
+    room.hold()

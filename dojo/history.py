@@ -1,0 +1,113 @@
+"""`history` and `next`: what has been tried, how it differs, one of it back again, and what to practise now."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import sys
+from datetime import datetime
+
+from dojo import catalog, memory, schedule, store, sync
+from dojo.catalog import Kata, Trouble
+from dojo.memory import Attempt
+
+
+def show_next(args: argparse.Namespace) -> int:
+    """Print what to practise now, the most urgent first."""
+    katas = catalog.katas()
+    proposed = schedule.propose(katas, memory.recall_all())
+    if not proposed:
+        dates = schedule.due_dates(katas, memory.recall_all())
+        name, date = min(dates.items(), key=lambda item: item[1])
+        print(f"nothing is due; {name} comes next, on {date.astimezone():%d %B at %H:%M}.")
+        return 0
+    for number, due in enumerate(proposed[: args.count], 1):
+        print(f"{number}. {due.kata.name:<18}  {due.kata.title}, {due.kata.minutes} min — {due.reason}")
+    first = proposed[0].kata.name
+    print(f"\n`nox -s mock -- {first}` for the clock, `nox -s grade -- {first}` without it.")
+    return 0
+
+
+def main(args: argparse.Namespace) -> int:
+    """List, compare, restore, export or import attempts."""
+    if args.export:
+        print(f"{memory.export(args.export)} attempts written to {args.export}")
+        return 0
+    if getattr(args, "import"):
+        new, old = memory.take_in(getattr(args, "import"))
+        print(f"{new} attempts taken in, {old} were known already")
+        return 0
+    if not args.name:
+        return overview()
+    kata = catalog.one(args.name)
+    attempts = memory.recall_all(kata.name)
+    if args.diff:
+        return show_difference(kata, attempts, *args.diff)
+    if args.restore is not None:
+        print(restore(kata, numbered(kata, attempts, args.restore)))
+        return 0
+    if not attempts:
+        print(f"{kata.name} has no history yet: `nox -s grade -- {kata.name}` begins it.")
+        return 0
+    print(f"{kata.title} ({kata.name})\n")
+    for number, attempt in enumerate(attempts, 1):
+        print(f"  {number:>3}  {line(attempt)}")
+    print(f"\n`nox -s history -- {kata.name} --diff 1 {len(attempts)}` compares, `--restore N` brings one back.")
+    return 0
+
+
+def overview() -> int:
+    """One line for each kata that has a history."""
+    attempts = memory.recall_all()
+    if not attempts:
+        print(f"nothing is remembered yet. Gradings are kept in {memory.place()}.")
+        return 0
+    for kata in catalog.katas().values():
+        own = [attempt for attempt in attempts if attempt.kata == kata.name]
+        if own:
+            passes = sum(attempt.passed for attempt in own)
+            print(f"{kata.name:<18}  {len(own):>3} attempts, {passes} passed; last {line(own[-1])}")
+    print(f"\nkept in {memory.place()}; `nox -s history -- NAME` lists a kata's attempts.")
+    return 0
+
+
+def line(attempt: Attempt) -> str:
+    """An attempt in one line."""
+    when = datetime.fromtimestamp(attempt.at).strftime("%Y-%m-%d %H:%M")
+    tiers = ", ".join(f"{tier} {word}" for tier, word in attempt.tiers.items())
+    more = f", {attempt.hints} hint{'s' * (attempt.hints != 1)}" if attempt.hints else ""
+    spent = f", {int(attempt.spent // 60)}:{int(attempt.spent % 60):02d} of {attempt.kind}" if attempt.spent else ""
+    return f"{when}  {attempt.verdict:<7}  {tiers}{spent}{more}"
+
+
+def numbered(kata: Kata, attempts: list[Attempt], number: int) -> Attempt:
+    """The attempt of that number in the list. Raises Trouble when there is none."""
+    if not 1 <= number <= len(attempts):
+        raise Trouble(f"{kata.name} has {len(attempts)} attempts in its history, and none of number {number}")
+    return attempts[number - 1]
+
+
+def show_difference(kata: Kata, attempts: list[Attempt], first: int, second: int) -> int:
+    """Print what changed between two attempts."""
+    texts = [numbered(kata, attempts, number).text for number in (first, second)]
+    lines = difflib.unified_diff(
+        *(text.splitlines() for text in texts), f"attempt {first}", f"attempt {second}", lineterm=""
+    )
+    found = list(lines)
+    print("\n".join(found) if found else f"attempts {first} and {second} are the same.")
+    return 0
+
+
+def restore(kata: Kata, attempt: Attempt) -> str:
+    """Put an attempt's text back into the kata's stub; what was there is kept. Returns the sentence that says where."""
+    kept = ""
+    if kata.stub.exists():
+        copy = store.keep(kata.home / "kept", kata.stub, kata.stub.read_bytes())
+        kept = f"; what was there is in {kata.say(copy)}"
+    store.write_atomic(kata.stub, attempt.text)
+    try:
+        sync.sync(kata, "script")
+    except sync.SyncError as error:
+        print(f"dojo: {error}", file=sys.stderr)
+    when = datetime.fromtimestamp(attempt.at).strftime("%Y-%m-%d %H:%M")
+    return f"{kata.say(kata.stub)} is the attempt of {when} again{kept}."

@@ -1,0 +1,53 @@
+"""Commands in a pseudo-terminal: what a user types, and what the screen shows."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+from dojo import catalog
+
+Step = tuple[str, Callable[[int, int], None]]  # wait for these words, then do this with (terminal, process)
+
+
+def run(words: list[str], steps: list[Step], home: str, patience: float = 60.0) -> tuple[str, int]:
+    """Run `python -m dojo WORDS` in a terminal of 100 columns; returns what it showed and its exit status."""
+    process, terminal = pty.fork()
+    if process == 0:
+        os.chdir(catalog.ROOT)
+        os.environ |= {"DOJO_HOME": home, "TERM": "xterm-256color", "COLUMNS": "100"}
+        os.execv(sys.executable, [sys.executable, "-m", "dojo", *words])
+    shown, steps, deadline, seen = b"", list(steps), time.monotonic() + patience, 0
+    while time.monotonic() < deadline:
+        if select.select([terminal], [], [], 0.05)[0]:
+            try:
+                piece = os.read(terminal, 1 << 16)
+            except OSError:
+                break
+            if not piece:
+                break
+            shown += piece
+        if steps and steps[0][0].encode() in shown[seen:]:
+            seen = len(shown)
+            time.sleep(0.3)
+            steps.pop(0)[1](terminal, process)
+    else:
+        os.kill(process, signal.SIGKILL)
+    _, status = os.waitpid(process, 0)
+    os.close(terminal)
+    return shown.decode(errors="replace"), os.waitstatus_to_exitcode(status)
+
+
+def press(keys: bytes) -> Callable[[int, int], None]:
+    """Type something."""
+    return lambda terminal, process: os.write(terminal, keys) and None
+
+
+def kill(terminal: int, process: int) -> None:
+    """End the process as a power cut would."""
+    os.kill(process, signal.SIGKILL)

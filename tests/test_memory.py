@@ -1,0 +1,206 @@
+"""The history: nothing is lost, and no trouble with it keeps a verdict from its reader."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from dojo import catalog, history, memory, schedule
+from dojo.catalog import Trouble
+from dojo.memory import Attempt
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DOJO_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def attempt(kata: str = "rope", verdict: str = "passed", at: float = 1e9, **more: object) -> Attempt:
+    given = {"kind": "grade", "tiers": {"core": verdict}, "failing": [], "seconds": 1.0, "spent": None, "hints": 0}
+    return Attempt(at=at, kata=kata, verdict=verdict, **given | {"text": "x = 1\n"} | more)
+
+
+def test_what_is_remembered_comes_back_as_it_was() -> None:
+    first = attempt(text="naïve\n", failing=[{"name": "a", "diagnosis": None}], details={"checks": [1.5]}, spent=3.5)
+    assert memory.remember([first, attempt("mha")]) is None
+    (found,) = memory.recall_all("rope")
+    assert found == Attempt(**first.__dict__ | {"id": found.id})
+    assert [a.kata for a in memory.recall_all()] == ["rope", "mha"]
+
+
+def test_nothing_is_made_by_looking(home: Path) -> None:
+    assert memory.recall_all() == []
+    assert not home.exists()
+
+
+def test_two_that_write_at_once_both_get_their_turn(home: Path) -> None:
+    code = (
+        "from tests.test_memory import attempt; from dojo import memory\n"
+        "for n in range(20): assert memory.remember([attempt(at=float(n))]) is None"
+    )
+    crowd = [subprocess.Popen([sys.executable, "-c", code], cwd=catalog.ROOT, env=os.environ | {}) for _ in range(3)]
+    assert [process.wait(60) for process in crowd] == [0, 0, 0]
+    assert len(memory.recall_all()) == 60
+
+
+def test_a_newer_database_is_left_alone(home: Path) -> None:
+    memory.remember([attempt()])
+    with sqlite3.connect(memory.place()) as database:
+        database.execute("pragma user_version = 99")
+    before = memory.place().read_bytes()
+    assert "newer dojo (format 99" in memory.remember([attempt()])
+    with pytest.raises(Trouble, match="update"):
+        memory.recall_all()
+    assert memory.place().read_bytes() == before
+
+
+def test_a_corrupt_file_is_named_and_left_alone(home: Path) -> None:
+    home.mkdir()
+    memory.place().write_bytes(b"this is no database, but somebody may want it back" * 100)
+    before = memory.place().read_bytes()
+    assert "move the file away" in memory.remember([attempt()])
+    with pytest.raises(Trouble, match=r"attempts\.sqlite"):
+        memory.recall_all()
+    assert memory.place().read_bytes() == before
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("DOJO_HOME", str(tmp_path / "file" / "below"))
+    assert "DOJO_HOME names another folder" in memory.remember([attempt()])
+
+
+def test_a_full_disk_is_told_and_what_was_there_stays(home: Path) -> None:
+    memory.remember([attempt()])
+    with sqlite3.connect(memory.place()) as database:
+        pages = database.execute("pragma page_count").fetchone()[0]
+    real = sqlite3.connect
+
+    def small(*words: object, **more: object) -> sqlite3.Connection:
+        database = real(*words, **more)
+        database.execute(f"pragma max_page_count = {pages}")
+        return database
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite3, "connect", small)
+        said = memory.remember([attempt(text="y" * 100_000)])
+    assert "full" in said
+    assert len(memory.recall_all()) == 1
+
+
+def test_kill_in_the_middle_of_writing_loses_at_most_that_write(home: Path) -> None:
+    code = (
+        "from tests.test_memory import attempt; from dojo import memory\n"
+        "import itertools\n"
+        "for n in itertools.count(1):\n"
+        "    memory.remember([attempt(at=float(n), text='y' * 50_000)]); print(n, flush=True)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=catalog.ROOT, stdout=subprocess.PIPE, text=True)
+    done = 0
+    while done < 5:
+        done = int(process.stdout.readline())
+    process.send_signal(signal.SIGKILL)
+    written = [int(line) for line in process.stdout.read().split()] or [done]
+    process.wait()
+    found = memory.recall_all()
+    assert max(done, written[-1]) <= len(found) <= max(done, written[-1]) + 1
+    assert all(a.text == "y" * 50_000 for a in found)
+
+
+def test_what_is_exported_comes_back_once(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory.remember([attempt(), attempt("mha", "failed", 2e9)])
+    file = tmp_path / "all.jsonl"
+    assert memory.export(file) == 2
+    monkeypatch.setenv("DOJO_HOME", str(tmp_path / "another"))
+    assert memory.take_in(file) == (2, 0)
+    assert memory.take_in(file) == (0, 2)
+    assert [a.kata for a in memory.recall_all()] == ["rope", "mha"]
+
+
+@pytest.mark.parametrize("line", ["{", '{"at": 1}', "[]", '"text"', "\x00"])
+def test_a_line_that_is_no_attempt_is_named_and_nothing_is_taken_in(tmp_path: Path, line: str) -> None:
+    memory.remember([attempt()])
+    file = tmp_path / "bad.jsonl"
+    memory.export(file)
+    file.write_text(file.read_text().replace("1000000000.0", "5.0") + line + "\n")
+    with pytest.raises(Trouble, match="line 2"):
+        memory.take_in(file)
+    assert len(memory.recall_all()) == 1
+
+
+HOUR, DAY = 3600.0, 86400.0
+
+
+@pytest.mark.parametrize(
+    ("attempts", "expected"),
+    [
+        ([("failed", 0, 0), ("passed", 300, 0)], "Easy"),
+        ([("failed", 0, 0), ("passed", 2000, 0)], "Good"),
+        ([("failed", 0, 0), ("passed", 300, 2)], "Hard"),
+        ([("failed", 0, 0), ("failed", 300, 0)], "Again"),
+    ],
+)
+def test_a_sitting_is_rated_by_pass_time_and_hints(attempts: list, expected: str) -> None:
+    found = schedule.sittings([attempt(verdict=v, at=at, hints=hints) for v, at, hints in attempts])
+    assert [schedule.rating(s, par=600.0) for s in found] == [expected]
+
+
+def test_a_long_pause_begins_another_sitting() -> None:
+    found = schedule.sittings([attempt(at=0.0), attempt(at=HOUR), attempt(at=4 * HOUR)])
+    assert [len(s.attempts) for s in found] == [2, 1]
+
+
+def test_what_was_failed_comes_before_what_was_passed_and_new_ones_wait_for_their_groundwork() -> None:
+    now = datetime(2026, 1, 10, tzinfo=UTC)
+    ago = lambda days: (now - timedelta(days=days)).timestamp()  # noqa: E731
+    past = [attempt("linear", "passed", ago(9)), attempt("softmax", "failed", ago(3))]
+    names = [due.kata.name for due in schedule.propose(catalog.katas(), past, now)]
+    assert names[0] == "softmax"
+    assert {"embedding", "rmsnorm"} <= set(names)
+    assert not {"mha", "layernorm", "lm"} & set(names)
+
+
+def test_a_kata_that_was_easy_today_is_not_due() -> None:
+    now = datetime(2026, 1, 10, tzinfo=UTC)
+    past = [attempt("linear", at=now.timestamp() - 60)]
+    assert "linear" not in [due.kata.name for due in schedule.propose(catalog.katas(), past, now)]
+    assert schedule.due_dates(catalog.katas(), past)["linear"] > now + timedelta(days=1)
+
+
+def test_restoring_keeps_what_was_there(tmp_path: Path) -> None:
+    kata = catalog.katas()["alibi"]
+    before, book = kata.stub.read_bytes(), kata.notebook.read_bytes()
+    kept = set((kata.home / "kept").glob("*.*"))
+    try:
+        kata.stub.write_text("mine = 1\n")
+        said = history.restore(kata, attempt("alibi", text="theirs = 2\n"))
+        assert kata.stub.read_text() == "theirs = 2\n"
+        copy = kata.home.parent / said.rpartition(" ")[2].rstrip(".")
+        assert copy.read_text() == "mine = 1\n"
+    finally:
+        kata.stub.write_bytes(before)
+        kata.notebook.write_bytes(book)
+        for path in set((kata.home / "kept").glob("*.*")) - kept:
+            path.unlink()
+
+
+def test_a_number_that_is_not_in_the_list_is_told() -> None:
+    with pytest.raises(Trouble, match="has 1 attempts in its history, and none of number 2"):
+        history.numbered(catalog.katas()["rope"], [attempt()], 2)
+
+
+def test_lines_tell_when_and_what(capsys: pytest.CaptureFixture) -> None:
+    memory.remember([attempt(at=time.time(), hints=2)])
+    history.overview()
+    shown = capsys.readouterr().out
+    assert "1 attempts, 1 passed" in shown
+    assert "2 hints" in shown

@@ -1,0 +1,86 @@
+"""The page about practice: one file, safe against what attempts print, and right in a real browser."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from dojo import build, catalog, hunt, memory, report
+from tests.conftest import Grade
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+in_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+PROBE = """<script>
+window.addEventListener("error", event => document.body.dataset.error = event.message);
+</script>"""
+ASK = """<script>
+const click = name => [...document.querySelectorAll("th button")].find(b => b.textContent === name).click();
+const first = () => document.querySelector("table.sortable tbody tr").cells[1].textContent;
+const seen = [first()]; click("attempts"); click("attempts"); seen.push(first()); click("kata"); seen.push(first());
+document.querySelector("details summary").click();
+seen.push(document.querySelector("details").open, document.querySelectorAll("canvas").length);
+const pixel = document.querySelectorAll("canvas")[2].getContext("2d").getImageData(3, 3, 1, 1).data;
+seen.push([...pixel].some(v => v > 0 && v < 255), document.documentElement.scrollWidth <= window.innerWidth);
+document.body.dataset.seen = JSON.stringify(seen);
+</script>"""
+
+
+@pytest.fixture(scope="module")
+def past(graded: Grade) -> list[memory.Attempt]:
+    """A failed rope with pictures, and a passed mask."""
+    found = []
+    for number, (name, bug) in enumerate((("rope", 0), ("causal_mask", None), ("rope", 1))):
+        kata = catalog.katas()[name]
+        master = build.read_text(kata.master)
+        verdict = graded(name, master if bug is None else hunt.bugs_of(kata)[bug].plant(master))
+        failing = [{"name": c.name, "diagnosis": c.diagnosis} for c in verdict.checks if not c.outcome.harmless]
+        found.append(
+            memory.Attempt(
+                time.time() - 9000 + number, name, "grade", verdict.verdict, verdict.tiers, failing, 1.0,
+                90.0, 0, master, verdict.to_json(pictures=True),
+            )
+        )  # fmt: skip
+    return found
+
+
+def test_a_page_needs_nothing_from_elsewhere(past: list, tmp_path: Path) -> None:
+    report.write(tmp_path / "page.html", report.of_history(past))
+    text = (tmp_path / "page.html").read_text()
+    assert not re.search(r"""(?:src|href)=["'](?!data:)""", text)
+    assert "https://" not in re.sub(r"<pre>.*?</pre>", "", text, flags=re.DOTALL)
+    assert "pairs (i, i + d_k/2)" in text
+    assert "2 of 24 katas passed" not in text
+    assert "1 of 24 katas passed" in text
+
+
+def test_an_attempt_cannot_write_into_the_page(graded: Grade, tmp_path: Path) -> None:
+    evil = "def softmax(x, dim=-1):\n    raise ValueError('<script>alert(1)</script>')\n"
+    report.write(tmp_path / "page.html", report.of_run([graded("softmax", evil)]))
+    text = (tmp_path / "page.html").read_text()
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert" in text
+
+
+def test_a_page_about_nothing_says_how_to_begin(tmp_path: Path) -> None:
+    assert "nox -s grade" in report.of_history([])
+
+
+@in_browser
+@pytest.mark.parametrize("width", [1000, 380])
+def test_a_browser_draws_sorts_and_opens_it_without_an_error(past: list, tmp_path: Path, width: int) -> None:
+    page = tmp_path / "page.html"
+    report.write(page, report.of_history(past))
+    page.write_text(page.read_text().replace("<body>", "<body>" + PROBE).replace("</body>", ASK + "</body>"))
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},1200", "--dump-dom"]
+    command.append(f"--user-data-dir={tmp_path / 'profile'}")
+    shown = subprocess.run([*command, page.as_uri()], capture_output=True, text=True, timeout=60, check=True).stdout
+    body = re.search(r"<body[^>]*>", shown)[0]
+    assert "data-error" not in body
+    seen = re.search(r'data-seen="([^"]*)"', body)[1].replace("&quot;", '"')
+    assert seen.startswith('["linear","rope","absolute_positions",true,'), seen
+    assert seen.endswith("true,true]"), seen
