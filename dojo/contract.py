@@ -68,9 +68,12 @@ class Contract:
     @core
     def test_uses_only_what_is_allowed(self, attempt: Attempt, draw: Draw) -> None:
         cases = self.telling_cases() if self.ban == NOTHING_BANNED else self.cases
+        built: list[dict] = []
         for make in cases.values():
-            for reading in self.readings(attempt, make(draw)):
+            made = make(draw)
+            for reading in self.readings(attempt, made, construction=made.init not in built):
                 self.ban.judge(reading, attempt.source)
+            built.append(made.init)
         for dtype in (torch.float32, torch.float64, *rule.HALF) if self.ban != NOTHING_BANNED else ():
             call = next(iter(self.cases.values()))(draw).cast(dtype)
             args, kwargs = self.arguments(self.on_device(attempt, call))
@@ -151,8 +154,7 @@ class Contract:
         for axis, make in self.growth.items():
             counts = []
             for size in (small, large):
-                reading = self.readings(attempt, make(draw, size))[-1]
-                counts.append(sum(reading["operations"].values()))
+                counts.append(sum(self.cost(attempt, make(draw, size))["operations"].values()))
             # A few operations more or less are a matter of shapes; one more for each further element is a loop.
             if counts[1] - counts[0] >= large - small:
                 sentence = f"the number of tensor operations does not grow with {axis}"
@@ -166,8 +168,8 @@ class Contract:
         small, factor = 64, 8
         largest = []
         for size in (small, factor * small):
-            reading = self.readings(attempt, type(self).linear_in(draw, size))[-1]
-            largest.append(max(reading["largest"].items(), key=lambda item: item[1]))
+            bytes_of = self.cost(attempt, type(self).linear_in(draw, size))["largest"]
+            largest.append(max(bytes_of.items(), key=lambda item: item[1]))
         (_, before), (name, after) = largest
         if after > 2 * factor * before:
             sentence = "no tensor grows faster than the input: nothing the size of seq × seq is needed"
@@ -249,15 +251,21 @@ class Contract:
         moved = {k: v.to(attempt.device) if isinstance(v, Tensor) else v for k, v in call.inputs.items()}
         return call.with_inputs(**moved)
 
-    def readings(self, attempt: Attempt, call: Call) -> list[dict]:
-        """Meter readings of the construction, if there is one, and of the call."""
+    def readings(self, attempt: Attempt, call: Call, construction: bool = True) -> list[dict]:
+        """Meter readings of the construction, if there is one and it is asked for, and of the call."""
         call = self.on_device(attempt, call)
         readings = []
-        if call.init or call.params:
+        if construction and (call.init or call.params):
             readings.append(getattr(attempt, self.name).observe(watched=list(self.ban.functions), **call.init))
         args, kwargs = self.arguments(call)
         readings.append(self.ready(attempt, call).observe(*args, watched=list(self.ban.functions), **kwargs))
         return readings
+
+    def cost(self, attempt: Attempt, call: Call) -> dict:
+        """Operations and largest tensors of a call."""
+        call = self.on_device(attempt, call)
+        args, kwargs = self.arguments(call)
+        return self.ready(attempt, call).count(*args, **kwargs)
 
     def verify(
         self,

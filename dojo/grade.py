@@ -11,7 +11,6 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +42,7 @@ class Options:
     diagnose: bool = True
     until_diagnosed: bool = False  # leave out what comes after the first diagnosis
     part: tuple[int, int] = (0, 1)  # (i, n): of the checks only every n-th, from the i-th on
+    only: frozenset[str] | None = None  # of the checks only those of these names
 
 
 @dataclass(frozen=True)
@@ -113,11 +113,21 @@ def _graded(
 Part = tuple[Entry, Options]
 
 
-def shared_out(entries: list[Entry], options: Options, count: int) -> list[Part]:
-    """What several judges do at once: a kata each, or every one a share of the checks of a single kata."""
+def shared_out(entries: list[Entry], options: Options, count: int, before: Verdict | None = None) -> list[Part]:
+    """What several judges do at once: a kata each, or every one a share of the checks of a single kata.
+
+    The verdict on an earlier attempt at it tells how long each check takes.
+    """
     if len(entries) > 1:
         return [(entry, options) for entry in entries]
-    return [(entries[0], replace(options, part=(number, count))) for number in range(count)]
+    if before is None or not before.checks:
+        return [(entries[0], replace(options, part=(number, count))) for number in range(count)]
+    shares: list[tuple[float, set[str]]] = [(0.0, set()) for _ in range(count)]
+    for check in sorted(before.checks, key=lambda check: -check.seconds):
+        index = min(range(count), key=lambda number: shares[number][0])
+        shares[index][1].add(check.name)
+        shares[index] = (shares[index][0] + check.seconds, shares[index][1])
+    return [(entries[0], replace(options, only=frozenset(names))) for _, names in shares]
 
 
 def run_part(part: Part, zygote: nursery.Zygote) -> Verdict:
@@ -130,8 +140,7 @@ def joined(parts: list[Verdict], options: Options) -> Verdict:
     whole = parts[0]
     if whole.verdict in ("empty", "broken"):
         return whole
-    shares = [part.checks for part in parts]
-    checks = [check for row in zip_longest(*shares) for check in row if check is not None]
+    checks = sorted((check for part in parts for check in part.checks), key=lambda check: check.place)
     whole.message = next((part.message for part in parts if part.message), "")
     whole.used = max(part.used for part in parts)
     _conclude(whole, checks, options)

@@ -94,14 +94,17 @@ class Judging:
         order = list(Tier)
         katas = list(self.subjects)
         kept.sort(key=lambda item: (katas.index(item.path.stem), order.index(_tier(item))))
+        self.places = {item.nodeid: place for place, item in enumerate(kept)}
         first, step = self.options.part
-        items[:] = kept[first::step]
+        only = self.options.only
+        items[:] = [item for item in kept[first::step] if only is None or _name(item) in only]
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         for item in session.items:
             unseen = Section(Label.CONTRACT, "this check did not run to its end")
             check = Check(_name(item), _tier(item), Outcome.GRADER_ERROR, sections=[unseen])
+            check.place = self.places[item.nodeid]
             self.subjects[item.path.stem].checks[item.nodeid] = check
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

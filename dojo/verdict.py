@@ -70,6 +70,7 @@ class Check:
     sections: list[Section] = field(default_factory=list)
     diagnosis: str | None = None
     picture: dict[str, Any] | None = None  # as `dojo.picture` makes it
+    place: int = 0  # in the order of the grader's checks
 
     @property
     def message(self) -> str:

@@ -21,6 +21,7 @@ class Judge:
 
     def __init__(self, seed: int, diagnose: bool = True) -> None:
         self.options = grade.Options(seed, diagnose=diagnose)
+        self._before: dict[str, Verdict] = {}  # the last verdict on each kata: how long its checks take
         zygote = nursery.Zygote()
         grade.import_all()
         self._zygote, self._size = zygote, abreast.processors()
@@ -28,13 +29,18 @@ class Judge:
 
     def begin(self, entry: grade.Entry, options: grade.Options | None = None) -> None:
         """Start grading."""
-        self._last = options or self.options
-        self._crew.begin(grade.shared_out([entry], self._last, self._size))
+        self._last, self._kata = options or self.options, entry.kata.name
+        self._crew.begin(grade.shared_out([entry], self._last, self._size, self._before.get(self._kata)))
 
     def verdict(self, patience: float) -> Verdict | None:
         """The verdict on what was begun, if it is there within `patience` seconds."""
         parts = self._crew.results(patience)
-        return None if parts is None else grade.joined(parts, self._last)
+        if parts is None:
+            return None
+        verdict = grade.joined(parts, self._last)
+        if verdict.checks:
+            self._before[self._kata] = verdict
+        return verdict
 
     def grade(self, entry: grade.Entry, options: grade.Options | None = None) -> Verdict:
         """Grade to the end."""

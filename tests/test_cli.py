@@ -97,6 +97,8 @@ def test_grade_has_quiet_defaults(graded):
     args = vars(graded[0])
     assert args == {
         "names": [],
+        "html": None,
+        "no_record": False,
         "attempt": None,
         "solution": False,
         "json": None,
