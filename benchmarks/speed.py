@@ -4,6 +4,7 @@
 
 Each round runs the commands in turn, so that a busy spell of the machine falls on all of them; medians are compared.
 Memory is the proportional set size of the judge and all its workers together, sampled while the nine katas are graded.
+A warm judge, as `watch` and `mock` have it, is compared with a cold grade of the same kata.
 """
 
 from __future__ import annotations
@@ -22,9 +23,14 @@ COMMANDS = {
     "import torch": ["-c", "import torch"],
     "grade softmax --solution": ["-m", "dojo", "grade", "softmax", "--solution"],
     "grade the nine --solution": ["-m", "dojo", "grade", *NINE, "--solution"],
+    "grade all --solution": ["-m", "dojo", "grade", "all", "--solution"],
+    "grade rope --solution": ["-m", "dojo", "grade", "rope", "--solution"],
+    "grade mha --solution": ["-m", "dojo", "grade", "mha", "--solution"],
 }
 LIMITS = {"grade softmax --solution": 2.0, "grade the nine --solution": 15.0}
 MEMORY_LIMIT = 1 << 30
+WATCHED = ("softmax", "rope", "mha")
+WATCH_LIMIT = 0.4  # seconds after a save
 
 
 def seconds(command: list[str]) -> float:
@@ -32,6 +38,26 @@ def seconds(command: list[str]) -> float:
     started = time.perf_counter()
     subprocess.run([sys.executable, *command], cwd=PROJECT, check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - started
+
+
+def watch_latencies(rounds: int) -> dict[str, float]:
+    """Median seconds from a save to the verdict of a warm judge, the rest that a file must come to included."""
+    sys.path.insert(0, str(PROJECT))
+    from dojo import build, catalog, grade, warm
+
+    found = {}
+    with warm.Judge(seed=1) as judge:
+        for name in WATCHED:
+            kata = catalog.katas()[name]
+            judge.prepare(kata)
+            entry = grade.Entry(kata, build.read_text(kata.master), "attempt.py", "")
+            times = []
+            for _ in range(2 * rounds):
+                started = time.perf_counter()
+                judge.grade(entry)
+                times.append(time.perf_counter() - started + warm.CALM + warm.TICK)
+            found[name] = statistics.median(times)
+    return found
 
 
 def family(pid: int) -> set[int]:
@@ -85,6 +111,10 @@ def main() -> int:
         ratio, limit = median / medians["import torch"], LIMITS.get(name)
         good &= limit is None or ratio <= limit
         print(f"{name:28} {median:6.2f} s  {ratio:5.2f} × import torch" + (f"  (limit {limit})" if limit else ""))
+    for name, seconds_after in watch_latencies(rounds).items():
+        cold = medians[f"grade {name} --solution"]
+        good &= seconds_after <= WATCH_LIMIT
+        print(f"watch {name:22} {seconds_after:6.2f} s  {seconds_after / cold:5.2f} × cold  (limit {WATCH_LIMIT} s)")
     if Path("/proc/self/smaps_rollup").exists():
         peak, seen = peak_memory(COMMANDS["grade the nine --solution"])
         left = [pid for pid in seen if os.path.exists(f"/proc/{pid}")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -89,6 +90,8 @@ class _Hand:
 
     def close(self) -> None:
         """End the process; its zygote then ends by itself, with its workers."""
+        with contextlib.suppress(OSError):
+            self.channel.send(None)  # a sibling has our end of the channel too, so that closing it would say nothing
         self.channel.close()
         self.process.join(timeout=1.0)
         self.process.terminate()
@@ -98,8 +101,8 @@ class _Hand:
 def _serve(channel: Connection, work: Callable[[Any, Zygote], Any], zygote: Zygote) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first process to handle, which then ends us
     try:
-        while True:
-            number, item = channel.recv()
+        while (given := channel.recv()) is not None:
+            number, item = given
             try:
                 channel.send((number, work(item, zygote), ""))
             except Exception:
@@ -107,4 +110,5 @@ def _serve(channel: Connection, work: Callable[[Any, Zygote], Any], zygote: Zygo
 
                 channel.send((number, None, traceback.format_exc()))
     except (EOFError, OSError):
-        zygote.close()
+        pass
+    zygote.close()

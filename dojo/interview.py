@@ -139,6 +139,8 @@ class Room:
         self.verdicts: dict[str, Verdict] = {}
         self.listening = True
         self._status, self._beat = "", 0.0
+        for kata in self.known.values():
+            judge.prepare(kata)
 
     def hold(self) -> None:
         """Go on until everything passes or the user ends it; a test's timeout may end it from outside."""

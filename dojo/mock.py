@@ -67,10 +67,10 @@ def hold(held: Interview, args: argparse.Namespace, conclude) -> int:
         kata = known[name]
         print(f"\n{kata.title}: write in {kata.say(held.path(name))}\n", flush=True)
         screen.markdown(build.statement(kata))
-    print(f"\n{minutes(held.left)} from now. Every save is graded. {interview.KEYS}\n", flush=True)
     # In a hunt the name of the mistake is the answer.
     with Judge(secrets.randbelow(2**31), diagnose=held.kind != "hunt") as judge:
         room = Room(held, judge, screen)
+        print(f"\n{minutes(held.left)} from now. Every save is graded. {interview.KEYS}\n", flush=True)
         end = interview.hold(room)
         if end is End.OPEN:
             folder = known[held.katas[0]].say(held.folder)

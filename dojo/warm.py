@@ -6,14 +6,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dojo import abreast, grade, recall
+from dojo import abreast, build, grade, recall
 from dojo.judge import nursery
 
 if TYPE_CHECKING:
+    from dojo.catalog import Kata
     from dojo.verdict import Verdict
 
-CALM = 0.04  # seconds that a file must have stayed as it is before it counts as saved
-TICK = 0.02
+CALM = 0.03  # seconds that a file must have stayed as it is before it counts as saved
+TICK = 0.01
 
 
 class Judge:
@@ -26,6 +27,11 @@ class Judge:
         grade.import_all()
         self._zygote, self._size = zygote, abreast.processors()
         self._crew = abreast.Crew(_grade_and_remember, zygote, self._size)
+
+    def prepare(self, kata: Kata) -> None:
+        """Grade the solution in every process, so that oracles are known before the first attempt is there."""
+        entry = grade.Entry(kata, build.read_text(kata.master), kata.say(kata.master), "")
+        self._before[kata.name] = self._crew.map([(entry, self.options)] * self._size)[0]
 
     def begin(self, entry: grade.Entry, options: grade.Options | None = None) -> None:
         """Start grading."""

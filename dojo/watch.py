@@ -26,6 +26,7 @@ def main(args: argparse.Namespace) -> int:
     verdict = None
     with warm.Judge(seed) as judge:
         try:
+            judge.prepare(kata)
             while True:
                 time.sleep(warm.TICK)
                 content = saves.new()
