@@ -117,6 +117,8 @@ class TestParameterCount:
         for told, values in (("GPT-2 XL, gated", GPT2_XL), ("GPT-3", GPT3)):
             c = sizes(values)
             equal(attempt.parameter_count(config(attempt, c)), parameters(c), told, self.SENTENCE)
+        short = attempt.Config.keep(*GPT2_XL)
+        equal(attempt.parameter_count(short), parameters(sizes(GPT2_XL)), "Config with its defaults", self.SENTENCE)
 
     @robust
     def test_any_configuration(self, attempt: Attempt, draw: Draw) -> None:

@@ -81,7 +81,7 @@ class TestDecoderLayer(DropoutContract):
         "as_many_keys_as_entries": lambda d: call(d, 5, 5, 5, memory_padding=d.mask(5, 5)),
         "one_entry_is_all_padding": lambda d: call(d, 2, 5, 7, memory_padding=NONE_REAL),
         "another_eps": lambda d: call(d, 2, 5, 7, eps=0.3),
-        "small_inputs_and_the_default_eps": lambda d: quiet_biases(call(d, 2, 5, 7, loud=1e-3)),
+        "small_inputs_and_the_default_eps": lambda d: quiet_biases(call(d, 2, 5, 7, loud=1e-6)),
     }
     telling = ("no_padding", "one_entry_is_all_padding")
     more_shapes = {

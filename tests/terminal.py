@@ -48,6 +48,11 @@ def press(keys: bytes) -> Callable[[int, int], None]:
     return lambda terminal, process: os.write(terminal, keys) and None
 
 
+def after(seconds: float, act: Callable[[int, int], None]) -> Callable[[int, int], None]:
+    """Do something a while later."""
+    return lambda terminal, process: (time.sleep(seconds), act(terminal, process)) and None
+
+
 def kill(terminal: int, process: int) -> None:
     """End the process as a power cut would."""
     os.kill(process, signal.SIGKILL)
