@@ -50,7 +50,12 @@ def press(keys: bytes) -> Callable[[int, int], None]:
 
 def after(seconds: float, act: Callable[[int, int], None]) -> Callable[[int, int], None]:
     """Do something a while later."""
-    return lambda terminal, process: (time.sleep(seconds), act(terminal, process)) and None
+
+    def wait_and_act(terminal: int, process: int) -> None:
+        time.sleep(seconds)
+        act(terminal, process)
+
+    return wait_and_act
 
 
 def kill(terminal: int, process: int) -> None:
