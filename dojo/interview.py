@@ -49,6 +49,7 @@ class Event:
     passed: int
     checks: int
     failing: list[str] = field(default_factory=list)
+    scores: dict[str, str] = field(default_factory=dict)  # by tier, as 5/7
 
 
 @dataclass
@@ -204,7 +205,12 @@ class Room:
         self.verdicts[name] = verdict
         passed = sum(check.outcome.harmless for check in verdict.checks)
         failing = [check.name for check in verdict.checks if not check.outcome.harmless]
-        event = Event(self.interview.spent, name, verdict.verdict, verdict.tiers, passed, len(verdict.checks), failing)
+        scores = {}
+        for tier in verdict.tiers:
+            mine = [check.outcome.harmless for check in verdict.checks if check.tier == tier]
+            scores[tier] = f"{sum(mine)}/{len(mine)}"
+        now = self.interview.spent
+        event = Event(now, name, verdict.verdict, verdict.tiers, passed, len(verdict.checks), failing, scores)
         self.interview.events.append(event)
         self._wipe()
         self.screen.failures(verdict)
@@ -248,9 +254,8 @@ class Room:
         parts = [f"{int(left // 60)}:{int(left % 60):02d} left"]
         for name in self.interview.katas:
             event = self.interview.last(name)
-            parts.append(f"{name} {event.passed}/{event.checks}" if event else f"{name} not started")
-            if event and event.tiers:
-                parts[-1] += " (" + ", ".join(f"{tier} {word}" for tier, word in event.tiers.items()) + ")"
+            scores = ", ".join(f"{tier} {score}" for tier, score in event.scores.items()) if event else "not started"
+            parts.append(f"{name} {scores or event.verdict}")
         hints = sum(self.interview.hints.values())
         parts += [f"{hints} hint{'s' * (hints != 1)}", "grading …" if self.graded else KEYS]
         line = " · ".join(parts)

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from dojo import catalog, grade
+from dojo import catalog, grade, plugin
 from dojo.judge import nursery
 from dojo.verdict import Check, Outcome, Verdict
 
 SEED = 20261120
+plugin.DIAGNOSIS_SECONDS = 60.0  # what a diagnosis says must not depend on how busy the machine is
 os.environ["DOJO_HOME"] = tempfile.mkdtemp(prefix="dojo-tests-")  # what tests do is nobody's history
 
 
