@@ -26,6 +26,7 @@ class Crew:
     """Processes that do `work(item, zygote)` for items. They start at once: start them before any thread."""
 
     def __init__(self, work: Callable[[Any, Zygote], Any], zygote: Zygote, size: int) -> None:
+        self.zygote = zygote
         self.hands = [_Hand(work, zygote.split()) for _ in range(size)]
 
     def map(self, items: list[Any], finished: Callable[[Any], None] = lambda result: None) -> list[Any]:
@@ -61,12 +62,15 @@ class Crew:
     def __exit__(self, *_: object) -> None:
         for hand in self.hands:
             hand.close()
+        for hand in self.hands:
+            self.zygote.outlive(hand.zygote)
 
 
 class _Hand:
     """One process, which does the items that it is given."""
 
     def __init__(self, work: Callable[[Any, Zygote], Any], zygote: Zygote) -> None:
+        self.zygote = zygote
         context = get_context("fork")
         self.channel, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(target=_serve, args=(theirs, work, zygote), daemon=True)

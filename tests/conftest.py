@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -49,3 +50,9 @@ def told(verdict: Verdict) -> str:
     """All that a verdict says about its failures."""
     assert all(check.outcome is not Outcome.GRADER_ERROR for check in verdict.checks), verdict
     return "\n".join([verdict.message, *(f"{c.name} {c.outcome}: {c.message}" for c in failures(verdict))])
+
+
+def children_of(zygote: nursery.Zygote) -> list[str]:
+    """The processes that a zygote has forked and that are not gone, where the system tells."""
+    children = Path(f"/proc/{zygote.process.pid}/task/{zygote.process.pid}/children")
+    return children.read_text().split() if children.exists() else []

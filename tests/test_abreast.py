@@ -11,7 +11,7 @@ import torch
 
 from dojo import abreast, build, catalog, grade, recall
 from dojo.judge import nursery
-from tests.conftest import SEED, Grade
+from tests.conftest import SEED, Grade, children_of
 
 alone = pytest.mark.skipif(abreast.processors() == 1, reason="one processor, or no fork, here")
 
@@ -33,6 +33,7 @@ def test_results_come_in_the_order_of_the_items_and_the_processes_end(zygote: nu
     assert sorted(heard) == [0, 1, 2, 3, 4]
     assert time.monotonic() - started < 0.9
     assert [process.exitcode for process in processes] == [0, 0]
+    assert children_of(zygote) == [], "the zygotes that were split off are gone too"
 
 
 def test_what_fails_in_a_process_is_told_where_it_was_asked(zygote: nursery.Zygote) -> None:

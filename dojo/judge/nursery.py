@@ -23,15 +23,22 @@ class Zygote:
         self.control = ours
         self.process = None if parent else _start([theirs.fileno()])
         self.alive: set[int] = set()
-        self.children: set[int] = set()
+        self.children: set[Zygote] = set()
         if parent:
             socket.send_fds(parent.control, [b'{"split": true}'], [theirs.fileno()])
-            parent.children.add(parent._answer()["pid"])
+            self.pid = parent._answer()["pid"]
+            parent.children.add(self)
         theirs.close()
 
     def split(self) -> Zygote:
         """Another zygote forked from this one, for a judge in another process. It ends when that closes its control."""
         return Zygote(self)
+
+    def outlive(self, child: Zygote) -> None:
+        """Wait for the end of a zygote that was split off, once its judge has closed its control."""
+        self.children.discard(child)
+        self.control.send(json.dumps({"await": child.pid}).encode())
+        self._answer()
 
     def fork(self, channel: socket.socket, output: int, config: dict) -> int:
         """A new worker on this channel; returns its process id."""
@@ -56,9 +63,8 @@ class Zygote:
         """End the zygote and every worker that is left."""
         for pid in list(self.alive):
             self.bury(pid)
-        for pid in self.children:
-            self.control.send(json.dumps({"await": pid}).encode())
-            self._answer()
+        for child in list(self.children):
+            self.outlive(child)
         self.control.close()
         if self.process is not None:
             self.process.kill()
