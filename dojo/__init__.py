@@ -1,1 +1,16 @@
-"""The dojo: katas of the modern language model, and a judge whose verdict is right."""
+"""The dojo: katas of the modern language model, and a judge whose verdict is right.
+
+In a notebook: `from dojo import check; check("rope")`, and likewise `hint`, `reveal`, `history` and `next_kata`.
+"""
+
+from typing import Any
+
+FOR_NOTEBOOKS = ("check", "hint", "reveal", "history", "next_kata")
+
+
+def __getattr__(name: str) -> Any:
+    if name in FOR_NOTEBOOKS:  # imported when asked for: a worker, too, imports this package
+        from dojo import lesson
+
+        return getattr(lesson, name)
+    raise AttributeError(f"module 'dojo' has no attribute '{name}'")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 HEADER = """\
 # ---
 # jupyter:
@@ -140,14 +141,23 @@ def solution_code(master: str) -> str:
 
 
 def is_untouched(kata: Kata, text: str) -> bool:
-    """Whether a text says to Python what the stub says: comments and blank lines alone do not count as work."""
+    """Whether a text defines what the stub does: comments, blank lines and imports alone do not count as work."""
     stub = stub_text(kata)
     if text == stub:
         return True
     try:
-        return ast.dump(ast.parse(text)) == ast.dump(ast.parse(stub))
+        return _without_imports(text) == _without_imports(stub)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
+
+
+def names(kata: Kata) -> list[str]:
+    """The functions and classes that the kata asks for."""
+    return [node.name for node in ast.parse(stub_text(kata)).body if isinstance(node, DEFINITIONS)]
+
+
+def _without_imports(text: str) -> list[str]:
+    return [ast.dump(node) for node in ast.parse(text).body if not isinstance(node, (ast.Import, ast.ImportFrom))]
 
 
 def build(check: bool = False, root: Path = ROOT) -> tuple[bool, list[str]]:
@@ -241,8 +251,7 @@ def _scopes(kata: Kata, text: str) -> list[tuple[int, int, bool]]:
         tree = ast.parse(text)
     except SyntaxError as error:
         raise BrokenMaster(f"{kata.master}, line {error.lineno}: {error.msg}") from None
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    found = [n for n in ast.walk(tree) if isinstance(n, kinds)]
+    found = [n for n in ast.walk(tree) if isinstance(n, DEFINITIONS)]
     return sorted((n.lineno, n.end_lineno or n.lineno, not isinstance(n, ast.ClassDef)) for n in found)
 
 

@@ -272,9 +272,9 @@ def _add_next(parser: argparse.ArgumentParser) -> None:
 
 
 def _next(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    from dojo import history
+    from dojo import records
 
-    return history.show_next(args)
+    return records.show_next(args)
 
 
 def _add_history(parser: argparse.ArgumentParser) -> None:
@@ -291,9 +291,9 @@ def _add_history(parser: argparse.ArgumentParser) -> None:
 def _history(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     if (args.diff or args.restore) and not args.name:
         parser.error("--diff and --restore need the NAME of a kata")
-    from dojo import history
+    from dojo import records
 
-    return history.main(args)
+    return records.main(args)
 
 
 def _add_report(parser: argparse.ArgumentParser) -> None:

@@ -72,7 +72,7 @@ class Contract:
         for make in cases.values():
             made = make(draw)
             for reading in self.readings(attempt, made, construction=made.init not in built):
-                self.ban.judge(reading, attempt.source)
+                self.ban.judge(reading, attempt.parts)
             built.append(made.init)
         for dtype in (torch.float32, torch.float64, *rule.HALF) if self.ban != NOTHING_BANNED else ():
             call = next(iter(self.cases.values()))(draw).cast(dtype)
@@ -80,7 +80,7 @@ class Contract:
             with suppress(Raised):  # what fails with gradients or in another dtype is for other checks to tell
                 callee = self.ready(attempt, call, dtype)
                 for reading in callee.observe_gradients(*args, watched=list(self.ban.functions), **kwargs):
-                    self.ban.judge(reading, attempt.source)
+                    self.ban.judge(reading, attempt.parts)
 
     @robust
     def test_any_leading_dimensions_and_length_one(self, attempt: Attempt, draw: Draw) -> None:

@@ -220,7 +220,7 @@ class Ban:
     operations: str
     functions: tuple[str, ...] = ()
 
-    def judge(self, reading: dict, source: str) -> None:
+    def judge(self, reading: dict, parts: dict[str, str]) -> None:
         """Raise `Forbidden` if a meter reading shows something banned, naming the line where the source shows it."""
         pattern = re.compile(self.operations) if self.operations else None
         ran = {*reading["profiled"], *(n if "::" in n else f"aten::{n}" for n in reading["operations"])}
@@ -232,7 +232,7 @@ class Ban:
         if used:
             name = min(used, key=lambda n: (n.startswith("aten::_"), len(n)))
             shown = Section(Label.FACTS, f"all that ran of it: {', '.join(used)}")
-            lines = source_lines(source, {n.rpartition(":")[2].rpartition(".")[2].strip("_") for n in used})
+            lines = source_lines(parts, {n.rpartition(":")[2].rpartition(".")[2].strip("_") for n in used})
             places = [Section(Label.TRACEBACK, lines)] if lines else []
             raise Forbidden(f"`{name}` is not allowed: it does the work of this kata", shown, *places)
 
@@ -241,21 +241,26 @@ NAMESPACES = frozenset(name.split("::")[0] for name in torch._C._dispatch_get_al
 NOTHING_BANNED = Ban("")
 
 
-def source_lines(source: str, names: Iterable[str]) -> str:
-    """The lines of a source that mention one of these names as a name or attribute."""
+def source_lines(parts: dict[str, str], names: Iterable[str]) -> str:
+    """The lines that mention one of these names as a name or attribute, each part of the source by its label."""
     wanted = set(names)
+    found = [f"{label}line {n}: {line}" for label, source in parts.items() for n, line in _mentions(source, wanted)]
+    return "\n".join(found[:5])
+
+
+def _mentions(source: str, wanted: set[str]) -> list[tuple[int, str]]:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
-        return ""
-    found = {
+        return []
+    numbers = {
         node.lineno
         for node in ast.walk(tree)
         if (isinstance(node, ast.Attribute) and node.attr.strip("_") in wanted)
         or (isinstance(node, ast.Name) and node.id.strip("_") in wanted)
     }
     lines = source.splitlines()
-    return "\n".join(f"line {n}: {lines[n - 1].strip()}" for n in sorted(found)[:5])
+    return [(n, lines[n - 1].strip()) for n in sorted(numbers)]
 
 
 def build(attempt: Attempt, name: str, call: Call, **keywords: Any) -> Callee:

@@ -19,6 +19,7 @@ from dojo.catalog import Kata, Trouble
 from dojo.judge import nursery
 
 if TYPE_CHECKING:
+    from dojo.judge.proxy import Carried
     from dojo.plugin import Judging
     from dojo.screen import Screen
     from dojo.verdict import Check, Verdict
@@ -47,12 +48,13 @@ class Options:
 
 @dataclass(frozen=True)
 class Entry:
-    """One file to grade as one kata; `label` is how it is called on the screen."""
+    """One file, or what a notebook carried here, to grade as one kata; `label` is how it is called on the screen."""
 
     kata: Kata
     source: str
     label: str
     repeat: str
+    carried: Carried | None = None
 
 
 def main(args: argparse.Namespace) -> int:
@@ -66,10 +68,9 @@ def main(args: argparse.Namespace) -> int:
         from dojo.screen import Screen
 
         device, hatchery = _device(args.device, hatchery)
-        seed = secrets.randbelow(2**31) if args.seed is None else args.seed
-        options = Options(seed, args.tier, device, args.expression or "", args.exitfirst, args.pdb)
+        options = Options(fresh_seed(args.seed), args.tier, device, args.expression or "", args.exitfirst, args.pdb)
         screen = Screen(sys.stdout)
-        verdicts = _graded(entries, options, hatchery, screen)
+        verdicts = side_by_side(entries, options, hatchery, screen)
         if not any(verdict.checks or verdict.message for verdict in verdicts):
             raise Trouble(f"no check is left after -k {args.expression!r} and --tier {args.tier}")
         for verdict in verdicts:
@@ -91,7 +92,12 @@ def main(args: argparse.Namespace) -> int:
     return 0 if all(verdict.verdict == "passed" for verdict in verdicts) else 1
 
 
-def _graded(
+def fresh_seed(wanted: int | None = None) -> int:
+    """The seed that is wanted, or else one that nobody can foresee."""
+    return secrets.randbelow(2**31) if wanted is None else wanted
+
+
+def side_by_side(
     entries: list[Entry], options: Options, hatchery: nursery.Zygote | nursery.FreshStarts | None, screen: Screen
 ) -> list[Verdict]:
     """Grade all entries, side by side where there are processors for it, and show how far it is."""
@@ -175,7 +181,7 @@ def run(
     subjects, verdicts = {}, {}
     make = _debugged(options) if options.debug else _judged(options, hatchery)
     for entry in entries:
-        kata, attempt = entry.kata, make(entry.source, entry.label)
+        kata, attempt = entry.kata, make(entry.source, entry.label, entry.carried)
         verdict = Verdict(kata.name, entry.label, "", [], options.device, torch.__version__, 0.0, options.seed)
         verdicts[kata.name] = verdict
         if build.is_untouched(kata, entry.source):
@@ -281,13 +287,17 @@ def _judged(options: Options, hatchery: nursery.Zygote | nursery.FreshStarts | N
 
     readable = [str(catalog.ROOT / "katas")]
     memory = MEMORY if options.device == "cpu" else None
-    return lambda source, label: Attempt(hatchery, source, label, readable, memory, options.device)
+
+    def make(source: str, label: str, carried: Carried | None = None) -> Attempt:
+        return Attempt(hatchery, source, label, readable, memory, options.device, carried)
+
+    return make
 
 
 def _debugged(options: Options) -> Callable:
     from dojo.judge.local import LocalAttempt
 
-    return lambda source, label: LocalAttempt(None, source, label, device=options.device)
+    return lambda source, label, carried=None: LocalAttempt(None, source, label, device=options.device)
 
 
 def _session(katas: list[Kata], options: Options, judging: Judging) -> None:

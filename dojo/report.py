@@ -14,6 +14,7 @@ from typing import Any
 from dojo import catalog, memory, schedule, store
 from dojo.catalog import Kata
 from dojo.memory import Attempt
+from dojo.picture import KINDS, beyond, images
 from dojo.screen import readable
 from dojo.verdict import Verdict
 
@@ -158,17 +159,31 @@ def _verdict(details: dict[str, Any], opened: bool = False) -> str:
 
 def _failure(check: dict[str, Any]) -> str:
     name = f"{check['tier']} · {readable(check['name'])}: {check['outcome']}"
-    pictured = _pictures(check["picture"]) if check.get("picture") else ""
+    pictured = pictures(check["picture"]) if check.get("picture") else ""
     return f"<section><h3>{esc(name)}</h3>{pictured}<pre>{esc(check['message'])}</pre></section>"
 
 
-def _pictures(picture: dict[str, Any]) -> str:
-    """Expected, got and error side by side; the page draws them, and the numbers are a table for who cannot see."""
+def pictures(picture: dict[str, Any]) -> str:
+    """Expected, got and error side by side; the worst element in words, for who cannot see them."""
     rows, columns = (name or "" for name in picture["axes"])
     at = ", ".join(f"{name} {index}" for name, index in picture["at"].items())
     told = f"{rows or 'one row'} ↓ {columns} →" + (f", {at}" if at else "")
+    height, width = len(picture["error"]), len(picture["error"][0])
+    size = max(8, min(22, 280 // width))
+    said = {kind: kind for kind in KINDS} | {"error": f"error: {beyond(picture)} elements beyond the allowed error"}
+    shown = "".join(
+        f'<div class="map">{kind if kind != "error" else "error (green: within the allowed)"}<br>'
+        f'<img src="{source}" alt="{said[kind]}" data-kind="{kind}" width="{width * size}" height="{height * size}" '
+        'style="image-rendering: pixelated"></div>'
+        for kind, source in images(picture).items()
+    )
+    r, c = (at - first for at, first in zip(picture["worst"], picture["first"], strict=True))
+    worst = f"worst element: expected {picture['expected'][r][c]}, got {picture['got'][r][c]}"
     data = esc(json.dumps(picture), quote=True)
-    return f'<figure class="maps" data-picture="{data}"><figcaption>{esc(told)}</figcaption></figure>'
+    return (
+        f'<figure class="maps" data-picture="{data}"><figcaption>{esc(told)}; {esc(worst)}</figcaption>'
+        f"<div>{shown}</div></figure>"
+    )
 
 
 def _state(verdict: str) -> str:

@@ -67,19 +67,21 @@ def show_list(root: Path = ROOT) -> int:
 
 def show_hint(kata: Kata, again: bool = False) -> int:
     """Print the next hint; `again` starts over with the first."""
-    path = kata.home / "hints.json"
+    Screen(sys.stdout).markdown(next_hint(kata, again))
+    return 0
+
+
+def next_hint(kata: Kata, again: bool = False) -> str:
+    """The next hint in Markdown, which then counts as taken; `again` starts over with the first."""
     hints = build.hints(kata)
     seen = 0 if again else hints_taken(kata)
     if seen >= len(hints):
-        print(f"{kata.name} has no more hints than the {len(hints)} you have seen.")
-        print(
+        return (
+            f"{kata.name} has no more hints than the {len(hints)} you have seen.\n\n"
             f"`nox -s hint -- {kata.name} --again` starts over; `nox -s reveal -- {kata.name} --spoil` is the answer."
         )
-        return 0
-    store.update_state(path, kata.name, seen + 1)
-    print(f"{kata.title}: hint {seen + 1} of {len(hints)}\n")
-    Screen(sys.stdout).markdown(hints[seen])
-    return 0
+    store.update_state(kata.home / "hints.json", kata.name, seen + 1)
+    return f"{kata.title}: hint {seen + 1} of {len(hints)}\n\n{hints[seen]}"
 
 
 def hints_taken(kata: Kata) -> int:
@@ -90,14 +92,29 @@ def hints_taken(kata: Kata) -> int:
 
 def reveal(kata: Kata, spoil: bool = False) -> int:
     """Print the solution and what there is to say about it, to those who passed or insist."""
-    if not spoil and not has_passed(kata):
-        print(f"{kata.name} is not passed yet, so its solution stays hidden.")
-        print(f"`nox -s hint -- {kata.name}` helps a little; `nox -s reveal -- {kata.name} --spoil` shows all of it.")
+    if stays_hidden(kata, spoil):
+        print(stays_hidden(kata, spoil))
         return 1
     _show_code(build.solution_code(build.read_text(kata.master)))
     print()
     Screen(sys.stdout).markdown(build.explanation(kata))
     return 0
+
+
+def revealed(kata: Kata, spoil: bool = False) -> str:
+    """The same in Markdown."""
+    code = build.solution_code(build.read_text(kata.master))
+    return stays_hidden(kata, spoil) or f"```python\n{code}```\n\n{build.explanation(kata)}"
+
+
+def stays_hidden(kata: Kata, spoil: bool) -> str:
+    """Why the solution is not shown yet; nothing when it may be."""
+    if spoil or has_passed(kata):
+        return ""
+    return (
+        f"{kata.name} is not passed yet, so its solution stays hidden.\n"
+        f"`nox -s hint -- {kata.name}` helps a little; `nox -s reveal -- {kata.name} --spoil` shows all of it."
+    )
 
 
 def reset(kata: Kata) -> str:

@@ -20,6 +20,7 @@ def run(words: list[str], steps: list[Step], home: str, patience: float = 60.0) 
     process, terminal = pty.fork()
     if process == 0:
         os.chdir(catalog.ROOT)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # as in a terminal, even if these tests run in the background
         os.environ |= {"DOJO_HOME": home, "TERM": "xterm-256color", "COLUMNS": "100"}
         os.execv(sys.executable, [sys.executable, "-m", "dojo", *words])
     shown, steps, deadline, seen = b"", list(steps), time.monotonic() + patience, 0

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dojo import catalog, history, memory, schedule
+from dojo import catalog, memory, records, schedule
 from dojo.catalog import Trouble
 from dojo.memory import Attempt
 
@@ -182,7 +182,7 @@ def test_restoring_keeps_what_was_there(tmp_path: Path) -> None:
     kept = set((kata.home / "kept").glob("*.*"))
     try:
         kata.stub.write_text("mine = 1\n")
-        said = history.restore(kata, attempt("alibi", text="theirs = 2\n"))
+        said = records.restore(kata, attempt("alibi", text="theirs = 2\n"))
         assert kata.stub.read_text() == "theirs = 2\n"
         copy = kata.home.parent / said.rpartition(" ")[2].rstrip(".")
         assert copy.read_text() == "mine = 1\n"
@@ -195,12 +195,12 @@ def test_restoring_keeps_what_was_there(tmp_path: Path) -> None:
 
 def test_a_number_that_is_not_in_the_list_is_told() -> None:
     with pytest.raises(Trouble, match="has 1 attempts in its history, and none of number 2"):
-        history.numbered(catalog.katas()["rope"], [attempt()], 2)
+        records.numbered(catalog.katas()["rope"], [attempt()], 2)
 
 
-def test_lines_tell_when_and_what(capsys: pytest.CaptureFixture) -> None:
+def test_lines_tell_when_and_what() -> None:
+    assert "nothing is remembered yet" in records.overview()
     memory.remember([attempt(at=time.time(), hints=2)])
-    history.overview()
-    shown = capsys.readouterr().out
+    shown = records.overview()
     assert "1 attempts, 1 passed" in shown
     assert "2 hints" in shown

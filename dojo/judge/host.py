@@ -25,6 +25,7 @@ SHOWN_OUTPUT = 8 << 10
 # What an answer must hold, by request, so that a forged one is told from a right one before anybody relies on it.
 ANSWERS: dict[str, dict[str, type]] = {
     "load": {"names": list},
+    "unpack": {"names": list},
     "call": {"value": object},
     "fetch": {"value": object},
     "backward": {"inputs": list, "parameters": dict},

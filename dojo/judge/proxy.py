@@ -22,9 +22,17 @@ from dojo.judge.nursery import FreshStarts, Zygote
 from dojo.verdict import Outcome
 
 
+@dataclass(frozen=True)
+class Carried:
+    """What a notebook's kernel has defined: names pickled by value, and the cells as (file name, label, source)."""
+
+    pickled: bytes
+    cells: tuple[tuple[str, str, str], ...]
+
+
 @dataclass
 class Attempt:
-    """A file under judgement. Its worker starts on first use, and again after it died."""
+    """A file under judgement, or what a notebook carried here. Its worker starts on first use, and after it died."""
 
     zygote: Zygote | FreshStarts
     source: str
@@ -32,6 +40,7 @@ class Attempt:
     readable: list[str] = field(default_factory=list)
     memory: int | None = host.MEMORY
     device: str = "cpu"
+    carried: Carried | None = None
     timeouts: int = 0
     used: float = 0.0  # the largest error seen, in units of the allowed error
     _worker: host.Worker | None = None
@@ -55,11 +64,22 @@ class Attempt:
                 raise Died(Outcome.TIMED_OUT, f"not run: the attempt had already timed out {self.timeouts} times")
             self._worker = host.Worker(self.zygote, self.filename, self.readable, self.memory)
             try:
-                self._worker.ask(do="load", source=self.source, limit=host.CPU_LIMIT * host.LOAD_FACTOR)
+                self._worker.ask(limit=host.CPU_LIMIT * host.LOAD_FACTOR, **self._contents())
             except BaseException:
                 self._worker.end()
                 raise
         return self._worker
+
+    def _contents(self) -> dict:
+        if self.carried is None:
+            return {"do": "load", "source": self.source}
+        pickled = torch.frombuffer(bytearray(self.carried.pickled), dtype=torch.uint8)
+        return {"do": "unpack", "pickled": pickled, "cells": [list(cell) for cell in self.carried.cells]}
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """The sources by what stands before a line number: nothing for a file, the cell for a notebook."""
+        return {f"{label}, ": source for _, label, source in self.carried.cells} if self.carried else {"": self.source}
 
     def fresh(self) -> None:
         """Give up the present worker, and with it whatever the attempt did to it."""

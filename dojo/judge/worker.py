@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import pickle
 import random
 import socket
 import sys
@@ -18,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+import dojo
 from dojo.judge import limits, meter, wire
 
 OWN_LINES = 12
@@ -33,6 +35,7 @@ class Session:
 
     def __init__(self, config: dict) -> None:
         self.filename: str = config["filename"]
+        self.files: dict[str, str] = {self.filename: self.filename}  # the attempt's own, and what to call each
         self.module: types.ModuleType | None = None
         self.objects: dict[int, Any] = {}
         self.calls: dict[int, tuple[list[Tensor], dict[str, Tensor], Any]] = {}
@@ -44,12 +47,26 @@ class Session:
 
     def load(self, source: str) -> dict:
         """Run the attempt's file; its names then are what `call` may reach."""
+        self.remember(self.filename, source)
+        return self.loading(lambda names: exec(compile(source, self.filename, "exec"), names))
+
+    def unpack(self, pickled: Tensor, cells: list[tuple[str, str, str]]) -> dict:
+        """Take in what a notebook's kernel has defined, pickled; its cells are (file name, label, source)."""
+        for filename, label, source in cells:
+            self.remember(filename, source)
+            self.files[filename] = label
+        return self.loading(lambda names: names.update(pickle.loads(bytes(pickled.tolist()))))
+
+    def remember(self, filename: str, source: str) -> None:
+        """Let tracebacks and TorchScript find a source. Without a time stamp it is never looked for on the disk."""
+        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+
+    def loading(self, fill: Callable[[dict], object]) -> dict:
+        """Make the module of the attempt."""
         module = types.ModuleType("attempt")
         module.__file__ = self.filename
         sys.modules["attempt"] = module
-        # An entry without a time stamp is never checked against the disk: tracebacks and TorchScript find the source.
-        linecache.cache[self.filename] = (len(source), None, source.splitlines(keepends=True), self.filename)
-        exec(compile(source, self.filename, "exec"), module.__dict__)
+        fill(module.__dict__)
         self.module = module
         self.loaded = _global_state()
         return {"names": [name for name in vars(module) if not name.startswith("__")]}
@@ -231,8 +248,8 @@ class Session:
     def explain(self, error: BaseException) -> dict:
         """The exception in plain data, with the attempt's own lines and none of ours."""
         text = _safe_text(error)
-        own = [f for f in frames(error) if f.filename == self.filename]
-        lines = [f"{f.filename}:{f.lineno} in {f.name}\n    {f.line}" for f in own]
+        own = [f for f in frames(error) if f.filename in self.files]
+        lines = [f"{self.files[f.filename]}:{f.lineno} in {f.name}\n    {f.line}" for f in own]
         if isinstance(error, SyntaxError) and error.filename == self.filename:
             lines = ["".join(traceback.format_exception_only(error)).strip()]
         if len(lines) > OWN_LINES:
@@ -241,7 +258,9 @@ class Session:
         return {"kind": type(error).__name__, "text": text, "bases": bases, "lines": "\n".join(lines)}
 
 
-REQUESTS = "load call backward describe outline assign cast mode observe elsewhere prepare refill go fetch spoil drop"
+REQUESTS = """
+    load unpack call backward describe outline assign cast mode observe elsewhere prepare refill go fetch spoil drop
+"""
 HANDLERS: dict[str, Callable[..., dict]] = {name: getattr(Session, name) for name in REQUESTS.split()}
 
 
@@ -256,6 +275,8 @@ def serve(channel: socket.socket, config: dict) -> None:
     torch.compile = _run_eagerly  # the compiler needs files and processes, which a worker has not; values stay the same
     without_data = torch.library.Library("aten", "IMPL")  # holds for as long as this name
     without_data.impl("normal_", lambda self, *_, **__: self, "Meta")  # torch's own imports the compiler, for a second
+    for name in dojo.FOR_NOTEBOOKS:  # a notebook's calls to us, left in a script, say nothing here
+        setattr(dojo, name, _say_nothing)
     limits.confine(readable, config["memory"])
     sys.stdout.reconfigure(line_buffering=True)  # what was printed must not die with the process
     session = Session(config)
@@ -271,6 +292,10 @@ def serve(channel: socket.socket, config: dict) -> None:
         except wire.WireError as error:
             parts = wire.dump({"unanswerable": str(error), "token": token})
         channel.sendall(b"".join(parts))
+
+
+def _say_nothing(*_: Any, **__: Any) -> None:
+    """`check` and the like, where there is nobody to say it to."""
 
 
 def _run_eagerly(model: Callable | None = None, **_: Any) -> Callable:

@@ -13,19 +13,25 @@ from dojo.memory import Attempt
 
 
 def show_next(args: argparse.Namespace) -> int:
-    """Print what to practise now, the most urgent first."""
+    """Print what to practise now."""
+    print(proposals(args.count))
+    return 0
+
+
+def proposals(count: int) -> str:
+    """What to practise now, the most urgent first."""
     katas = catalog.katas()
     proposed = schedule.propose(katas, memory.recall_all())
     if not proposed:
         dates = schedule.due_dates(katas, memory.recall_all())
         name, date = min(dates.items(), key=lambda item: item[1])
-        print(f"nothing is due; {name} comes next, on {date.astimezone():%d %B at %H:%M}.")
-        return 0
-    for number, due in enumerate(proposed[: args.count], 1):
-        print(f"{number}. {due.kata.name:<18}  {due.kata.title}, {due.kata.minutes} min — {due.reason}")
+        return f"nothing is due; {name} comes next, on {date.astimezone():%d %B at %H:%M}."
+    lines = [
+        f"{number}. {due.kata.name:<18}  {due.kata.title}, {due.kata.minutes} min — {due.reason}"
+        for number, due in enumerate(proposed[:count], 1)
+    ]
     first = proposed[0].kata.name
-    print(f"\n`nox -s mock -- {first}` for the clock, `nox -s grade -- {first}` without it.")
-    return 0
+    return "\n".join([*lines, "", f"`nox -s mock -- {first}` for the clock, `nox -s grade -- {first}` without it."])
 
 
 def main(args: argparse.Namespace) -> int:
@@ -38,7 +44,8 @@ def main(args: argparse.Namespace) -> int:
         print(f"{new} attempts taken in, {old} were known already")
         return 0
     if not args.name:
-        return overview()
+        print(overview())
+        return 0
     kata = catalog.one(args.name)
     attempts = memory.recall_all(kata.name)
     if args.diff:
@@ -46,29 +53,33 @@ def main(args: argparse.Namespace) -> int:
     if args.restore is not None:
         print(restore(kata, numbered(kata, attempts, args.restore)))
         return 0
-    if not attempts:
-        print(f"{kata.name} has no history yet: `nox -s grade -- {kata.name}` begins it.")
-        return 0
-    print(f"{kata.title} ({kata.name})\n")
-    for number, attempt in enumerate(attempts, 1):
-        print(f"  {number:>3}  {line(attempt)}")
-    print(f"\n`nox -s history -- {kata.name} --diff 1 {len(attempts)}` compares, `--restore N` brings one back.")
+    print(listing(kata))
     return 0
 
 
-def overview() -> int:
+def listing(kata: Kata) -> str:
+    """The attempts at a kata, a numbered line each."""
+    attempts = memory.recall_all(kata.name)
+    if not attempts:
+        return f"{kata.name} has no history yet: `nox -s grade -- {kata.name}` begins it."
+    lines = [f"{kata.title} ({kata.name})", ""]
+    lines += [f"  {number:>3}  {line(attempt)}" for number, attempt in enumerate(attempts, 1)]
+    compare = f"`nox -s history -- {kata.name} --diff 1 {len(attempts)}` compares, `--restore N` brings one back."
+    return "\n".join([*lines, "", compare])
+
+
+def overview() -> str:
     """One line for each kata that has a history."""
     attempts = memory.recall_all()
     if not attempts:
-        print(f"nothing is remembered yet. Gradings are kept in {memory.place()}.")
-        return 0
+        return f"nothing is remembered yet. Gradings are kept in {memory.place()}."
+    lines = []
     for kata in catalog.katas().values():
         own = [attempt for attempt in attempts if attempt.kata == kata.name]
         if own:
             passes = sum(attempt.passed for attempt in own)
-            print(f"{kata.name:<18}  {len(own):>3} attempts, {passes} passed; last {line(own[-1])}")
-    print(f"\nkept in {memory.place()}; `nox -s history -- NAME` lists a kata's attempts.")
-    return 0
+            lines.append(f"{kata.name:<18}  {len(own):>3} attempts, {passes} passed; last {line(own[-1])}")
+    return "\n".join([*lines, "", f"kept in {memory.place()}; `nox -s history -- NAME` lists a kata's attempts."])
 
 
 def line(attempt: Attempt) -> str:

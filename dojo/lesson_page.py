@@ -1,0 +1,62 @@
+"""A verdict as a piece of HTML for a notebook: tiers as a table, failures with words and pictures, no script."""
+
+from __future__ import annotations
+
+import html
+
+from dojo import report
+from dojo.screen import readable
+from dojo.verdict import Check, Outcome, Tier, Verdict
+
+esc = html.escape
+STYLE = """<style>
+.dojo { font-size: 14px; } .dojo table { border-collapse: collapse; } .dojo td, .dojo th { text-align: left;
+  padding: 2px 10px; } .dojo .ok { color: #1a7f45; } .dojo .bad { color: #c5372c; } .dojo .soft { opacity: .7; }
+.dojo pre { white-space: pre-wrap; font-size: 12px; line-height: 1.35; } .dojo details { margin: 4px 0; }
+.dojo summary { cursor: pointer; } .dojo .diagnosis { border-left: 3px solid #8a3ffc; padding-left: 8px; }
+.dojo .maps { margin: 6px 0; } .dojo .maps > div { display: flex; flex-wrap: wrap; gap: 12px; }
+</style>"""
+MARKS = {True: '<span class="ok">✓</span>', False: '<span class="bad">✗</span>'}
+
+
+def of(verdict: Verdict) -> str:
+    """The whole verdict."""
+    seen = [check for check in verdict.checks if check.outcome is not Outcome.DESELECTED]
+    failed = [check for check in seen if not check.outcome.harmless]
+    state = "not started" if verdict.verdict == "empty" else verdict.verdict
+    kind = {"passed": "ok", "not started": "soft"}.get(state, "bad")
+    counted = f", {len(seen) - len(failed)} of {len(seen)} checks" if seen else ""
+    head = (
+        f'<b>{esc(verdict.kata)}: <span class="{kind}">{esc(state)}</span></b>{counted} '
+        f'<span class="soft">in {verdict.seconds:.1f} s · {esc(verdict.device)} · torch {esc(verdict.torch)} · '
+        f"seed {verdict.seed}</span>"
+    )
+    message = f"<pre>{esc(verdict.message)}</pre>" if verdict.message else ""
+    tiers = [(tier, [check for check in seen if check.tier is tier]) for tier in Tier]
+    rows = "".join(_tier(tier, checks) for tier, checks in tiers if checks)
+    table = f'<table><tr><th scope="col">tier</th><th scope="col">passed</th></tr>{rows}</table>' if rows else ""
+    details = "".join(_failure(check, opened=check is failed[0]) for check in failed)
+    return f'{STYLE}<div class="dojo">{head}{message}{table}{details}</div>'
+
+
+def _tier(tier: Tier, checks: list[Check]) -> str:
+    good = [check for check in checks if check.outcome.harmless]
+    names = "".join(f"<li>{MARKS[c.outcome.harmless]} {esc(readable(c.name))}{_word(c)}</li>" for c in checks)
+    listed = f'<ul style="list-style: none; margin: 2px 0; padding: 0">{names}</ul>'
+    return (
+        f'<tr><th scope="row">{tier.value}</th><td><details><summary>{MARKS[len(good) == len(checks)]} '
+        f"{len(good)} of {len(checks)}</summary>{listed}</details></td></tr>"
+    )
+
+
+def _word(check: Check) -> str:
+    return "" if check.outcome is Outcome.PASSED else f": {esc(check.outcome.value)}"
+
+
+def _failure(check: Check, opened: bool) -> str:
+    pictured = report.pictures(check.picture) if check.picture else ""
+    diagnosis = f'<p class="diagnosis">equals <b>{esc(check.diagnosis)}</b></p>' if check.diagnosis else ""
+    return (
+        f"<details{' open' if opened else ''}><summary>{MARKS[False]} {esc(readable(check.name))}: "
+        f"{esc(check.outcome.value)}</summary>{diagnosis}{pictured}<pre>{esc(check.message)}</pre></details>"
+    )
