@@ -44,9 +44,27 @@ def normalised_last(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Ten
     wide = torch.promote_types(q.dtype, torch.float32)
     scores = (q / q.shape[-1] ** 0.5).to(wide) @ k.to(wide).mT
     scores = scores if mask is None else scores.masked_fill(~mask, torch.finfo(wide).min)
-    exps = (scores - scores.amax(-1, keepdim=True)).exp()
+    exps = (scores - scores.amax(-1, keepdim=True).detach()).exp()
     exps = exps if mask is None else exps.masked_fill(~mask, 0.0)
-    return (exps @ v.to(wide) / exps.sum(-1, keepdim=True).clamp_min(1e-30)).to(v.dtype)
+    return (_Weighted.apply(exps, v.to(wide)) / exps.sum(-1, keepdim=True).clamp_min(1e-30)).to(v.dtype)
+
+
+class _Weighted(torch.autograd.Function):
+    """`exps @ v`, whose gradient for `exps` is off by more than its terms may round.
+
+    Where one weight is nearly 1, the gradients that reach a score through numerator and denominator cancel but for
+    their roundings. Those may by chance be the same in every way of computing, but need not be in the attempt's.
+    """
+
+    @staticmethod
+    def forward(ctx: torch.autograd.function.FunctionCtx, exps: Tensor, v: Tensor) -> Tensor:
+        ctx.save_for_backward(exps, v)
+        return exps @ v
+
+    @staticmethod
+    def backward(ctx: torch.autograd.function.FunctionCtx, grad: Tensor) -> tuple[Tensor, Tensor]:
+        exps, v = ctx.saved_tensors
+        return grad @ v.mT + 4 * torch.finfo(v.dtype).eps * (grad.abs() @ v.mT.abs()), exps.mT @ grad
 
 
 def term_by_term(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+NOTEBOOK_ONLY = "active-ipynb"  # Jupytext's tag
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 HEADER = """\
 # ---
@@ -74,6 +75,7 @@ def stub_text(kata: Kata) -> str:
             lines = [*"\n".join(lines).rstrip().split("\n"), *_origins(kata)]
         if any(line.strip() for line in lines):
             kept.append((cell, "\n".join(lines).strip("\n")))
+    kept.append(_grading(kata))
     parts = [_stub_header(header)]
     for (cell, body), (following, next_body) in zip(kept, [*kept[1:], (None, "")], strict=True):
         blank = _blank_lines(cell, body, following, next_body)
@@ -94,7 +96,6 @@ def notebook(stub: str) -> NotebookNode:
     node.nbformat, node.nbformat_minor = 4, 5
     for index, cell in enumerate(node.cells):
         cell.id = f"{index:02d}-{store.digest(cell.source)[:8]}"
-        cell.metadata.pop("lines_to_next_cell", None)
     node.metadata.pop("jupytext", None)
     node.metadata["language_info"] = {"name": "python"}
     node.metadata["dojo"] = {"stub": _stub_mark(stub), "cells": _cells_mark(node)}
@@ -135,7 +136,7 @@ def solution_code(master: str) -> str:
     """The code of a master's text alone, as one would write it: no prose, no markers."""
     bodies = []
     for cell in split(master)[1]:
-        if not cell.markdown:
+        if not cell.markdown and NOTEBOOK_ONLY not in cell.tags:
             bodies.append("\n".join(line for line in cell.lines if line.strip() not in (BEGIN, END)).strip("\n"))
     return "\n\n\n".join(filter(None, bodies)) + "\n"
 
@@ -230,6 +231,20 @@ def _origins(kata: Kata) -> list[str]:
     said += f"**Sources:** {'; '.join(kata.sources)}." if kata.sources else ""
     lines = textwrap.wrap(said, 120, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
     return ["#", *lines] if lines else []
+
+
+def _grading(kata: Kata) -> tuple[Cell, str]:
+    """The cell that grades what a notebook has defined. Active there alone: in a script Jupytext makes it comments."""
+    code = [
+        "import sys",
+        "",
+        'sys.path.append("..")  # the project',
+        "from dojo import check",
+        "",
+        f'check("{kata.name}")',
+    ]
+    cell = Cell(f'# %% tags=["{NOTEBOOK_ONLY}"]', [f"# {line}".rstrip() for line in code], 0)
+    return cell, "\n".join(cell.lines)
 
 
 def _stub_header(header: str) -> str:

@@ -287,7 +287,8 @@ class Contract:
             got = {"result": result}
         cotangent = None
         if gradients:
-            cotangent = draw.normal(*result.shape).to(result.dtype)
+            # Bounded: a row without keys may be divided by the smallest normal number, and must not overflow.
+            cotangent = draw.uniform(*result.shape, low=-1.0, high=1.0).to(result.dtype)
             sources = {k: v for k, v in (leaves | callee.parameters()).items() if _floating(v)}
             with self.told(attempt, case, call):
                 grads = rule.pull_back(result, cotangent, list(sources.values()))

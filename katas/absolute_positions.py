@@ -44,6 +44,14 @@
 # **Builds on** embedding. **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.5, arXiv:1706.03762;
 # Devlin et al. 2018: BERT, arXiv:1810.04805.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# for position in range(3):
+#     row = [f(position * speed) for speed in (1, 10000 ** (-2 / 4)) for f in (math.sin, math.cos)]
+#     print("position", position, [round(v, 3) for v in row])
+
 # %%
 import torch
 from jaxtyping import Float
@@ -79,3 +87,12 @@ class LearnedPositions(nn.Module):
     def forward(self, x: Float[Tensor, "*batch seq d_model"]) -> Float[Tensor, "*batch seq d_model"]:
         """x plus the first rows of the weight."""
         raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("absolute_positions")

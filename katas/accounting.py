@@ -53,6 +53,19 @@
 # **Builds on** lm. **Sources:** Kaplan et al. 2020: Scaling laws for neural language models, arXiv:2001.08361; Hoffmann
 # et al. 2022: Training compute-optimal large language models, appendix F, arXiv:2203.15556.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# vocab_size, d_model, num_layers, num_heads, d_ff, tokens = 10, 4, 1, 2, 8, 5
+# projections, feed_forward = 4 * d_model**2, 3 * d_model * d_ff
+# print("parameters", 2 * vocab_size * d_model + num_layers * (projections + feed_forward + 2 * d_model) + d_model)
+# operations = {
+#     "qkvo": 2 * tokens * projections,
+#     "attention": 2 * 2 * tokens * tokens * d_model,
+#     "ffn": 2 * tokens * feed_forward,
+#     "lm_head": 2 * tokens * d_model * vocab_size,
+# }
+# print(operations, "total", sum(operations.values()))
+
 # %%
 from dataclasses import dataclass
 
@@ -87,3 +100,12 @@ def forward_flops(config: Config, seq_len: int, batch: int = 1) -> dict[str, int
 def kv_cache_bytes(config: Config, seq_len: int, batch: int = 1, bytes_per_element: int = 2) -> int:
     """Bytes of the keys and values that decoding keeps."""
     raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("accounting")

@@ -39,6 +39,15 @@
 # **Sources:** Hendrycks, Gimpel 2016: Gaussian error linear units, arXiv:1606.08415; Elfwing et al. 2017:
 # Sigmoid-weighted linear units, arXiv:1702.03118.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+# from statistics import NormalDist
+#
+# for x in (math.log(3), -math.log(3), 1.0, -1.0):
+#     sigmoid, below = 1 / (1 + math.exp(-x)), NormalDist().cdf(x)
+#     print(f"x {x:7.4f}   sigmoid {sigmoid:.4f}   silu {x * sigmoid:7.4f}   gelu {x * below:7.4f}")
+
 # %%
 import math
 
@@ -66,3 +75,12 @@ def gelu(x: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
     Hendrycks, Gimpel 2016, arXiv:1606.08415.
     """
     raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("activations")

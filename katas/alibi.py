@@ -41,6 +41,14 @@
 #
 # **Builds on** causal_mask. **Sources:** Press, Smith, Lewis 2021: Train short, test long, arXiv:2108.12409.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# from fractions import Fraction
+#
+# slope = Fraction(1, 16)  # head 0 of 2
+# for query in (1, 2):  # two queries at the end of three positions
+#     print("query at", query, [str(-slope * abs(query - key)) for key in range(3)])
+
 # %%
 import torch
 from jaxtyping import Float
@@ -60,3 +68,12 @@ def alibi_slopes(num_heads: int) -> Float[Tensor, "heads"]:
 def alibi_bias(num_heads: int, q_len: int, k_len: int | None = None) -> Float[Tensor, "heads q_len k_len"]:
     """-slope · |distance| for each head, query and key, in float32. The queries are the last of the keys."""
     raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("alibi")

@@ -54,6 +54,15 @@
 # **Builds on** mha, swiglu, rmsnorm. **Sources:** Xiong et al. 2020: On layer normalization in the transformer
 # architecture, arXiv:2002.04745; Zhang, Sennrich 2019: Root mean square layer normalization, arXiv:1910.07467.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# x = (3.0, 4.0)  # both branches silent
+# root = math.sqrt(sum(v * v for v in x) / len(x))
+# print("pre-norm adds nothing:", x)
+# print("post-norm still normalises:", [round(v / root, 3) for v in x])
+
 # %%
 import math
 
@@ -92,3 +101,12 @@ class PostNormBlock(nn.Module):
     ) -> Float[Tensor, "*batch seq d_model"]:
         """The block applied to x. The mask is True where attention is allowed."""
         raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("block")

@@ -55,6 +55,16 @@
 # **Builds on** rope, causal_mask, gqa. **Sources:** Vaswani et al. 2017: Attention is all you need, arXiv:1706.03762;
 # Su et al. 2021: RoFormer, arXiv:2104.09864, section 3.4; Ainslie et al. 2023: GQA, arXiv:2305.13245.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# query = (-math.sin(1), math.cos(1))  # token 1 is (0, 1), turned by 1 radian
+# keys = ((1.0, 0.0), query)  # token 0 stands at position 0 and is not turned
+# scores = [sum(q * k for q, k in zip(query, key)) / math.sqrt(2) for key in keys]
+# exponentials = [math.exp(score) for score in scores]
+# print("scores", [round(s, 3) for s in scores], "weights", [round(e / sum(exponentials), 3) for e in exponentials])
+
 # %%
 import torch
 import torch.nn.functional as F
@@ -89,3 +99,12 @@ class CausalSelfAttention(nn.Module):
     ) -> Float[Tensor, "batch seq d_model"]:
         """Attention of x to itself. One row of positions serves the whole batch, or each entry has its own."""
         raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("causal_attention")

@@ -37,6 +37,13 @@
 #
 # **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.2.3, arXiv:1706.03762.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# q_len, k_len = 2, 4
+# for query in range(q_len):
+#     position = k_len - q_len + query  # the queries are the last of the keys
+#     print(f"query {query} stands at {position} and sees", [key <= position for key in range(k_len)])
+
 # %%
 import torch
 from jaxtyping import Bool
@@ -52,3 +59,12 @@ def causal_mask(
     Raises ValueError for a negative length, or if there are fewer keys than queries.
     """
     raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("causal_mask")

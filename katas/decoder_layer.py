@@ -55,6 +55,15 @@
 # **Builds on** encoder_layer, causal_mask, mha. **Sources:** Vaswani et al. 2017: Attention is all you need, section
 # 3.1, arXiv:1706.03762.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# x = (1.0, 3.0)  # all three branches silent
+# for step in ("self-attention", "cross-attention", "feed-forward"):
+#     mean = sum(x) / 2
+#     deviation = (sum((v - mean) ** 2 for v in x) / 2) ** 0.5
+#     x = tuple((v - mean) / deviation for v in x)
+#     print("after the norm of the", step, x)
+
 # %%
 import math
 
@@ -93,3 +102,12 @@ class DecoderLayer(nn.Module):
     ) -> Float[Tensor, "batch seq d_model"]:
         """The layer applied to x, reading the memory. The padding is True where a token of the memory is real."""
         raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("decoder_layer")

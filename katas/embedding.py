@@ -39,6 +39,14 @@
 #
 # **Builds on** linear. **Sources:** Mikolov et al. 2013: Efficient estimation of word representations, arXiv:1301.3781.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import torch
+#
+# weight = torch.tensor([[1.0, 2], [3, 4], [5, 6]])
+# for token in (2, 0, 2):
+#     print("id", token, "has the vector", weight[token])
+
 # %%
 import torch
 from jaxtyping import Float, Int
@@ -58,3 +66,12 @@ class Embedding(nn.Module):
     def forward(self, token_ids: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch embedding_dim"]:
         """The row of each id."""
         raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("embedding")

@@ -62,6 +62,14 @@
 # **Builds on** encoder_layer, absolute_positions, embedding. **Sources:** Devlin et al. 2018: BERT, arXiv:1810.04805;
 # Vaswani et al. 2017: Attention is all you need, arXiv:1706.03762.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# token, position = (1.0, 2.0), (0.0, 3.0)
+# x = [t + p for t, p in zip(token, position)]
+# mean = sum(x) / 2
+# deviation = (sum((v - mean) ** 2 for v in x) / 2) ** 0.5
+# print("sum", x, "mean", mean, "deviation", deviation, "normalised", [(v - mean) / deviation for v in x])
+
 # %%
 import math
 
@@ -99,3 +107,12 @@ class TransformerEncoder(nn.Module):
     ) -> Float[Tensor, "batch seq d_model"]:
         """One vector for each token. Padding is True where a token is real."""
         raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("encoder")

@@ -52,6 +52,15 @@
 # **Builds on** mha, gelu_ffn, layernorm. **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.1,
 # arXiv:1706.03762; Devlin et al. 2018: BERT, arXiv:1810.04805.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# x = (1.0, 3.0)  # both branches silent: what is left is norm(norm(x))
+# for step in ("attention", "feed-forward"):
+#     mean = sum(x) / 2
+#     deviation = (sum((v - mean) ** 2 for v in x) / 2) ** 0.5
+#     x = tuple((v - mean) / deviation for v in x)
+#     print("after the norm of the", step, x)
+
 # %%
 import math
 
@@ -87,3 +96,12 @@ class EncoderLayer(nn.Module):
     ) -> Float[Tensor, "batch seq d_model"]:
         """The layer applied to x. Padding is True where a token is real."""
         raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("encoder_layer")

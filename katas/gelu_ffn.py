@@ -41,6 +41,14 @@
 # arXiv:1706.03762; Hendrycks, Gimpel 2016: Gaussian error linear units, arXiv:1606.08415; Srivastava et al. 2014:
 # Dropout, https://jmlr.org/papers/v15/srivastava14a.html.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# from statistics import NormalDist
+#
+# for x in (1.0, -1.0):
+#     hidden = x * NormalDist().cdf(x)
+#     print(f"x {x:4}: gelu {hidden:.3f}, result {hidden + 0.5:.3f}; with dropout 0.5: 0.5 or {2 * hidden + 0.5:.3f}")
+
 # %%
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -60,3 +68,12 @@ class FeedForward(nn.Module):
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         """The layer applied to each vector of x."""
         raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("gelu_ffn")

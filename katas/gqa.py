@@ -53,6 +53,13 @@
 # **Builds on** mha, mqa. **Sources:** Ainslie et al. 2023: GQA, training generalized multi-query transformer models,
 # arXiv:2305.13245.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# num_heads, num_kv_heads, values = 4, 2, (5, 7)  # a value for each group
+# group_size = num_heads // num_kv_heads
+# for head in range(num_heads):
+#     print(f"query head {head} reads group {head // group_size}: {values[head // group_size]}")
+
 # %%
 import math
 
@@ -77,3 +84,12 @@ class GroupedQueryAttention(nn.Module):
     ) -> Float[Tensor, "*batch seq d_model"]:
         """Self-attention of x. The mask is True where attention is allowed."""
         raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("gqa")

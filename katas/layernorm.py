@@ -38,6 +38,17 @@
 #
 # **Builds on** rmsnorm. **Sources:** Ba, Kiros, Hinton 2016: Layer normalization, arXiv:1607.06450.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# x, weight, bias = (1.0, 3.0), (2.0, 2.0), (0.0, 5.0)
+# mean = sum(x) / len(x)
+# deviation = math.sqrt(sum((v - mean) ** 2 for v in x) / len(x))
+# normal = [(v - mean) / deviation for v in x]
+# print("mean", mean, "deviation", deviation, "normalised", normal)
+# print([w * v + b for w, v, b in zip(weight, normal, bias)])
+
 # %%
 import torch
 from jaxtyping import Float
@@ -57,3 +68,12 @@ class LayerNorm(nn.Module):
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         """Each vector of x with mean 0 and variance 1, then scaled and shifted."""
         raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("layernorm")

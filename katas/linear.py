@@ -37,6 +37,14 @@
 # **Sources:** Glorot, Bengio 2010: Understanding the difficulty of training deep feedforward neural networks,
 # https://proceedings.mlr.press/v9/glorot10a.html.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import torch
+#
+# weight, x = torch.tensor([[1.0, 2, 0], [0, 1, -1]]), torch.tensor([1.0, 1, 3])
+# for row in weight:
+#     print(row, "·", x, "=", (row * x).sum())
+
 # %%
 import math
 
@@ -59,3 +67,12 @@ class Linear(nn.Module):
     def forward(self, x: Float[Tensor, "*batch in_features"]) -> Float[Tensor, "*batch out_features"]:
         """The product of the weight with each vector of x."""
         raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("linear")

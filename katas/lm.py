@@ -71,6 +71,16 @@
 # **Builds on** rope, rmsnorm, gqa, swiglu, causal_attention, block. **Sources:** Touvron et al. 2023: LLaMA,
 # arXiv:2302.13971; Su et al. 2021: RoFormer, arXiv:2104.09864.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# x = (3.0, 4.0)  # an embedding, and layers that change nothing
+# root = math.sqrt(sum(v * v for v in x) / len(x))
+# normal = [v / root for v in x]
+# head = ((1, 0), (0, 1), (1, 1))
+# print("logits", [round(sum(w * v for w, v in zip(row, normal)), 3) for row in head])
+
 # %%
 import torch
 import torch.nn.functional as F
@@ -106,3 +116,12 @@ class TransformerLM(nn.Module):
     def forward(self, token_ids: Int[Tensor, "batch seq"]) -> Float[Tensor, "batch seq vocab"]:
         """Logits for the token after each position, from this and the earlier tokens."""
         raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("lm")

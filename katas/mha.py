@@ -52,6 +52,18 @@
 # **Builds on** softmax, linear, sdpa. **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.2.2,
 # arXiv:1706.03762.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# tokens = ((0, 1), (1, 1))  # the projections change nothing: each head sees one entry of each token
+# for head in range(2):
+#     seen = [token[head] for token in tokens]
+#     for query in seen:
+#         exponentials = [math.exp(query * key) for key in seen]
+#         weights = [e / sum(exponentials) for e in exponentials]
+#         print(f"head {head}, query {query}: {sum(w * v for w, v in zip(weights, seen)):.3f}")
+
 # %%
 import math
 
@@ -79,3 +91,12 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "*batch q_len d_model"]:
         """Queries from x; keys and values from the context, or from x. The mask is True where attention is allowed."""
         raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("mha")

@@ -52,6 +52,17 @@
 # **Builds on** mha. **Sources:** Shazeer 2019: Fast transformer decoding: one write-head is all you need,
 # arXiv:1911.02150.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# queries, shared = ((0, 0), (1, 2)), (0, 1)  # queries by token and head; one key and value a token for both heads
+# for token, heads in enumerate(queries):
+#     for head, query in enumerate(heads):
+#         exponentials = [math.exp(query * key) for key in shared]
+#         result = sum(e * value for e, value in zip(exponentials, shared)) / sum(exponentials)
+#         print(f"token {token}, head {head}: {result:.3f}")
+
 # %%
 import math
 
@@ -76,3 +87,12 @@ class MultiQueryAttention(nn.Module):
     ) -> Float[Tensor, "*batch seq d_model"]:
         """Self-attention of x. The mask is True where attention is allowed."""
         raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("mqa")

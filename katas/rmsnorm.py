@@ -34,6 +34,15 @@
 #
 # **Sources:** Zhang, Sennrich 2019: Root mean square layer normalization, arXiv:1910.07467.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# x = (3.0, 4.0)
+# root = math.sqrt(sum(v * v for v in x) / len(x))
+# print("root mean square", round(root, 3))
+# print([round(v / root, 3) for v in x], "with weight (2, 1):", [round(w * v / root, 3) for w, v in zip((2, 1), x)])
+
 # %%
 import torch
 from jaxtyping import Float
@@ -53,3 +62,12 @@ class RMSNorm(nn.Module):
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         """Each vector of x, scaled to a root mean square of 1 and then by the weight."""
         raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("rmsnorm")

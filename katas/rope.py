@@ -51,6 +51,17 @@
 #
 # **Sources:** Su et al. 2021: RoFormer, arXiv:2104.09864, section 3.4.2.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# row, position = [1.0, 0.0, 1.0, 0.0], 3
+# for pair in range(2):
+#     angle = position * 100 ** (-2 * pair / 4)
+#     first, second = row[2 * pair], row[2 * pair + 1]
+#     turned = first * math.cos(angle) - second * math.sin(angle), first * math.sin(angle) + second * math.cos(angle)
+#     print(f"pair {pair} turns by {angle:.1f}:", [round(v, 3) for v in turned])
+
 # %%
 import torch
 from jaxtyping import Float, Int
@@ -88,3 +99,12 @@ class RoPEComplex(nn.Module):
     ) -> Float[Tensor, "*batch seq d_k"]:
         """The rotated x, as in RoPEReal."""
         raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("rope")

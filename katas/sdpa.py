@@ -40,6 +40,15 @@
 #
 # **Builds on** softmax. **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.2.1, arXiv:1706.03762.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# query, keys, values = 2.0, (math.log(3) / 2, 0.0), (4.0, 8.0)
+# exponentials = [math.exp(query * key) for key in keys]
+# weights = [e / sum(exponentials) for e in exponentials]
+# print("weights", weights, "result", sum(w * v for w, v in zip(weights, values)))
+
 # %%
 import math
 
@@ -61,3 +70,12 @@ def scaled_dot_product_attention(
     computed in float32 at least. Vaswani et al. 2017, arXiv:1706.03762, section 3.2.1.
     """
     raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("sdpa")

@@ -65,6 +65,17 @@
 # **Builds on** encoder_layer, decoder_layer, absolute_positions. **Sources:** Vaswani et al. 2017: Attention is all you
 # need, arXiv:1706.03762.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# d_model, embedding, position = 4, (1, 1, 1, 1), (0, 1, 0, 1)
+# x = [math.sqrt(d_model) * e + p for e, p in zip(embedding, position)]
+# mean = sum(x) / d_model
+# deviation = (sum((v - mean) ** 2 for v in x) / d_model) ** 0.5
+# normal = [(v - mean) / deviation for v in x]
+# print("enters as", x, "is normalised to", normal, "logit", sum(w * v for w, v in zip((0, 1, 0, 1), normal)))
+
 # %%
 import math
 
@@ -106,3 +117,12 @@ class Seq2SeqTransformer(nn.Module):
     ) -> Float[Tensor, "batch tgt_len tgt_vocab"]:
         """Logits for the token after each target position. The padding is True where a source token is real."""
         raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("seq2seq")

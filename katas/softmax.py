@@ -40,6 +40,16 @@
 # **Sources:** Blanchard, Higham, Higham 2021: Accurately computing the log-sum-exp and softmax functions; Milakov,
 # Gimelshein 2018: Online normalizer calculation for softmax, arXiv:1805.02867.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import torch
+#
+# x = torch.tensor([1.0, 2.0, 5.0]).log()
+# exponentials = x.exp()
+# print(exponentials, "sum", exponentials.sum())
+# print("weights", exponentials / exponentials.sum())
+# print("float32 ends at", torch.tensor([88.0, 89.0]).exp())
+
 # %%
 import torch
 from jaxtyping import Float
@@ -53,3 +63,12 @@ def softmax(x: Float[Tensor, "*batch"], dim: int = -1) -> Float[Tensor, "*batch"
     Finite for every finite input. Half precision is computed in float32 and rounded once; float64 stays float64.
     """
     raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("softmax")

@@ -47,6 +47,16 @@
 # **Builds on** linear, activations. **Sources:** Shazeer 2020: GLU variants improve transformer, arXiv:2002.05202;
 # Touvron et al. 2023: LLaMA, section 2.2, arXiv:2302.13971.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# for d_model in (100, 768):
+#     exact = math.ceil(8 * d_model / 3)
+#     print(f"d_model {d_model}: {8 * d_model / 3:.1f}, up to {exact}, up to a multiple of 64: {-(-exact // 64) * 64}")
+# silu = 2 / (1 + math.exp(-2))
+# print(f"silu(2) = {silu:.4f}, times 3 · 2, times 10: {silu * 6 * 10:.2f}")
+
 # %%
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -75,3 +85,12 @@ class SwiGLU(nn.Module):
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         """w2(silu(w1 x) ⊙ w3 x), for each token alone."""
         raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("swiglu")

@@ -50,6 +50,14 @@
 # **Example.** With `d_model = 4` the speeds are $1$ and $10000^{-2/4} = 0.01$. Row 0 of the table is $(0, 1, 0, 1)$.
 # Row 2 is $(\sin 2, \cos 2, \sin 0.02, \cos 0.02) = (0.909, -0.416, 0.020, 1.000)$.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# for position in range(3):
+#     row = [f(position * speed) for speed in (1, 10000 ** (-2 / 4)) for f in (math.sin, math.cos)]
+#     print("position", position, [round(v, 3) for v in row])
+
 # %% [markdown] tags=["hint"]
 # Make the angles first, one for each position and each **pair** of columns: `positions[:, None] * speeds[None, :]`.
 

@@ -59,6 +59,19 @@
 # $2 \cdot 5 \cdot 64 = 640$, `attention` $2 \cdot 2 \cdot 5 \cdot 5 \cdot 4 = 400$, `ffn` $2 \cdot 5 \cdot 96 = 960$,
 # `lm_head` $2 \cdot 5 \cdot 40 = 400$, `total` 2400. The cache has $2 \cdot 5 \cdot 4 = 40$ numbers, 80 bytes.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# vocab_size, d_model, num_layers, num_heads, d_ff, tokens = 10, 4, 1, 2, 8, 5
+# projections, feed_forward = 4 * d_model**2, 3 * d_model * d_ff
+# print("parameters", 2 * vocab_size * d_model + num_layers * (projections + feed_forward + 2 * d_model) + d_model)
+# operations = {
+#     "qkvo": 2 * tokens * projections,
+#     "attention": 2 * 2 * tokens * tokens * d_model,
+#     "ffn": 2 * tokens * feed_forward,
+#     "lm_head": 2 * tokens * d_model * vocab_size,
+# }
+# print(operations, "total", sum(operations.values()))
+
 # %% [markdown] tags=["hint"]
 # Every matrix of weights is used once for each token: its operations are twice its size, times the tokens.
 

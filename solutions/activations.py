@@ -45,6 +45,15 @@
 # $0.75 \cdot 1.0986 = 0.824$. A normal distribution has 84.13 percent below 1, so `gelu(1)` is 0.8413 and `gelu(-1)`
 # is -0.1587.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+# from statistics import NormalDist
+#
+# for x in (math.log(3), -math.log(3), 1.0, -1.0):
+#     sigmoid, below = 1 / (1 + math.exp(-x)), NormalDist().cdf(x)
+#     print(f"x {x:7.4f}   sigmoid {sigmoid:.4f}   silu {x * sigmoid:7.4f}   gelu {x * below:7.4f}")
+
 # %% [markdown] tags=["hint"]
 # At $x = -1000$ the number $e^{-x}$ is infinite. The value $1/\infty = 0$ is still right. What is the gradient, by the
 # quotient rule, factor by factor?

@@ -47,6 +47,14 @@
 # first slope of 4 heads, $2^{-2} = 1/4$. The bias of head 0 of 2 for `q_len=2, k_len=3` has queries at 1 and 2:
 # `[[-1/16, 0, -1/16], [-2/16, -1/16, 0]]`.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# from fractions import Fraction
+#
+# slope = Fraction(1, 16)  # head 0 of 2
+# for query in (1, 2):  # two queries at the end of three positions
+#     print("query at", query, [str(-slope * abs(query - key)) for key in range(3)])
+
 # %% [markdown] tags=["hint"]
 # For a power of two the slopes are a geometric series that starts with its own ratio.
 

@@ -60,6 +60,15 @@
 # The pre-norm block returns $(3, 4)$. The post-norm block normalises: $\sqrt{(9 + 16)/2} = 3.536$, and it returns
 # $(0.849, 1.131)$.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# x = (3.0, 4.0)  # both branches silent
+# root = math.sqrt(sum(v * v for v in x) / len(x))
+# print("pre-norm adds nothing:", x)
+# print("post-norm still normalises:", [round(v / root, 3) for v in x])
+
 # %% [markdown] tags=["hint"]
 # Get one block right by reading the formula aloud. What is normalised? What is added to what?
 

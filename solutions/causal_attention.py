@@ -62,6 +62,16 @@
 # For $x = ((1, 0), (0, 1))$ the query of token 1, turned, is $(-\sin 1, \cos 1)$. Its scores are $-0.595$ and $0.707$,
 # its weights $0.214$ and $0.786$, and the result is $(0.214, 0.786)$.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# query = (-math.sin(1), math.cos(1))  # token 1 is (0, 1), turned by 1 radian
+# keys = ((1.0, 0.0), query)  # token 0 stands at position 0 and is not turned
+# scores = [sum(q * k for q, k in zip(query, key)) / math.sqrt(2) for key in keys]
+# exponentials = [math.exp(score) for score in scores]
+# print("scores", [round(s, 3) for s in scores], "weights", [round(e / sum(exponentials), 3) for e in exponentials])
+
 # %% [markdown] tags=["hint"]
 # The order is project, split heads, **rotate**, attend, merge heads, project. Rotate before the split and every head
 # gets other frequencies.

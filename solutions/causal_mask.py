@@ -43,6 +43,13 @@
 #  [True, True, True, True ]]
 # ```
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# q_len, k_len = 2, 4
+# for query in range(q_len):
+#     position = k_len - q_len + query  # the queries are the last of the keys
+#     print(f"query {query} stands at {position} and sees", [key <= position for key in range(k_len)])
+
 # %% [markdown] tags=["hint"]
 # Write down the position of each query and the position of each key. The mask compares the two.
 

@@ -60,6 +60,15 @@
 # **Example.** Let the two `o_proj` and `ffn.fc2` be zero, weights and biases: all branches are silent. Then
 # $x = (1, 3)$ has mean 2 and deviation 1, becomes $(-1, 1)$ in the first norm, and stays so in the other two.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# x = (1.0, 3.0)  # all three branches silent
+# for step in ("self-attention", "cross-attention", "feed-forward"):
+#     mean = sum(x) / 2
+#     deviation = (sum((v - mean) ** 2 for v in x) / 2) ** 0.5
+#     x = tuple((v - mean) / deviation for v in x)
+#     print("after the norm of the", step, x)
+
 # %% [markdown] tags=["hint"]
 # Three lines, one for each branch, each `x = norm(x + branch(x))`. Which of them sees the memory, and as what?
 

@@ -45,6 +45,14 @@
 # `[[5, 6], [1, 2], [5, 6]]`. If the loss is the sum of all entries, the gradient of row 2 is `[2, 2]`, of row 0
 # `[1, 1]`, and of row 1 `[0, 0]`.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import torch
+#
+# weight = torch.tensor([[1.0, 2], [3, 4], [5, 6]])
+# for token in (2, 0, 2):
+#     print("id", token, "has the vector", weight[token])
+
 # %% [markdown] tags=["hint"]
 # PyTorch indexes with tensors: `table[ids]` has the shape of the ids, and then that of a row.
 

@@ -68,6 +68,14 @@
 # has the embedding $(1, 2)$ and position 0 the vector $(0, 3)$. Their sum $(1, 5)$ has mean 3 and deviation 2, so the
 # first norm gives $(-1, 1)$, and the silent layer normalises that to the same.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# token, position = (1.0, 2.0), (0.0, 3.0)
+# x = [t + p for t, p in zip(token, position)]
+# mean = sum(x) / 2
+# deviation = (sum((v - mean) ** 2 for v in x) / 2) ** 0.5
+# print("sum", x, "mean", mean, "deviation", deviation, "normalised", [(v - mean) / deviation for v in x])
+
 # %% [markdown] tags=["hint"]
 # Write the model from the outside in: first `forward` in four lines, then the layer, then its parts. Choose attribute
 # names from the table of parameters: the dots in a name are the modules in modules.

@@ -58,6 +58,15 @@
 # $x = (1, 3)$ has mean 2 and deviation 1, and the layer gives $(-1, 1)$: post-norm normalises even what it does not
 # change.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# x = (1.0, 3.0)  # both branches silent: what is left is norm(norm(x))
+# for step in ("attention", "feed-forward"):
+#     mean = sum(x) / 2
+#     deviation = (sum((v - mean) ** 2 for v in x) / 2) ** 0.5
+#     x = tuple((v - mean) / deviation for v in x)
+#     print("after the norm of the", step, x)
+
 # %% [markdown] tags=["hint"]
 # Two lines, one for each branch. The norm is around the sum, not inside the branch.
 

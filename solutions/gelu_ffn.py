@@ -47,6 +47,14 @@
 # below 0 and 0.841 of it below 1. So `gelu(1)` is 0.841 and the layer gives 1.341 for 1. For -1 it gives
 # $-1 \cdot 0.159 + 0.5 = 0.341$. With `dropout=0.5` in training, 1 gives either $0.5$ or $2 \cdot 0.841 + 0.5 = 2.183$.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# from statistics import NormalDist
+#
+# for x in (1.0, -1.0):
+#     hidden = x * NormalDist().cdf(x)
+#     print(f"x {x:4}: gelu {hidden:.3f}, result {hidden + 0.5:.3f}; with dropout 0.5: 0.5 or {2 * hidden + 0.5:.3f}")
+
 # %% [markdown] tags=["hint"]
 # Two `nn.Linear`, an activation between them, and `nn.Dropout`. The names of the attributes are the names in the table.
 

@@ -58,6 +58,13 @@
 # It attends only to itself, with weight 1, so each head gives its value: 5 for group 0 and 7 for group 1.
 # The result is `[5, 5, 7, 7]`. It is not `[5, 7, 5, 7]`.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# num_heads, num_kv_heads, values = 4, 2, (5, 7)  # a value for each group
+# group_size = num_heads // num_kv_heads
+# for head in range(num_heads):
+#     print(f"query head {head} reads group {head // group_size}: {values[head // group_size]}")
+
 # %% [markdown] tags=["hint"]
 # Write down, for each query head, which key/value head it reads. What changes fastest as `h` grows: the group, or the
 # member of the group?

@@ -44,6 +44,17 @@
 # **Example.** $x = (1, 3)$ has mean 2 and variance 1, so it becomes $(-1, 1)$. With `weight` = $(2, 2)$ and `bias` =
 # $(0, 5)$ that is $(-2, 7)$.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# x, weight, bias = (1.0, 3.0), (2.0, 2.0), (0.0, 5.0)
+# mean = sum(x) / len(x)
+# deviation = math.sqrt(sum((v - mean) ** 2 for v in x) / len(x))
+# normal = [(v - mean) / deviation for v in x]
+# print("mean", mean, "deviation", deviation, "normalised", normal)
+# print([w * v + b for w, v, b in zip(weight, normal, bias)])
+
 # %% [markdown] tags=["hint"]
 # The variance is the mean square of what is left after subtracting the mean.
 

@@ -43,6 +43,14 @@
 #
 # **Example.** With `weight` = `[[1, 2, 0], [0, 1, -1]]` and $x = (1, 1, 3)$ the result is $(1 + 2, 1 - 3) = (3, -2)$.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import torch
+#
+# weight, x = torch.tensor([[1.0, 2, 0], [0, 1, -1]]), torch.tensor([1.0, 1, 3])
+# for row in weight:
+#     print(row, "·", x, "=", (row * x).sum())
+
 # %% [markdown] tags=["hint"]
 # The weight is stored as `(out, in)`, but vectors stand in rows: which of the two has to be turned?
 

@@ -77,6 +77,16 @@
 # Token 0 has the embedding $(3, 4)$. Its root mean square is $\sqrt{12.5} = 3.536$, so the last norm gives
 # $(0.849, 1.131)$. With `lm_head.weight` = `[[1, 0], [0, 1], [1, 1]]` its logits are `[0.849, 1.131, 1.980]`.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# x = (3.0, 4.0)  # an embedding, and layers that change nothing
+# root = math.sqrt(sum(v * v for v in x) / len(x))
+# normal = [v / root for v in x]
+# head = ((1, 0), (0, 1), (1, 1))
+# print("logits", [round(sum(w * v for w, v in zip(row, normal)), 3) for row in head])
+
 # %% [markdown] tags=["hint"]
 # Write the model from the outside in: first `TransformerLM.forward` in five lines, then the block, then its parts.
 # Choose attribute names from the table of parameters: the dots in a name are the modules in modules.

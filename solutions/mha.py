@@ -57,6 +57,18 @@
 # Its token 1 has scores 0 and 1, weights $0.269$ and $0.731$, and takes $0.731$.
 # Head 1 sees only ones. The result is `[[0.5, 1], [0.731, 1]]`.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# tokens = ((0, 1), (1, 1))  # the projections change nothing: each head sees one entry of each token
+# for head in range(2):
+#     seen = [token[head] for token in tokens]
+#     for query in seen:
+#         exponentials = [math.exp(query * key) for key in seen]
+#         weights = [e / sum(exponentials) for e in exponentials]
+#         print(f"head {head}, query {query}: {sum(w * v for w, v in zip(weights, seen)):.3f}")
+
 # %% [markdown] tags=["hint"]
 # Project first, split into heads afterwards. One projection of width `d_model` serves all heads.
 

@@ -57,6 +57,17 @@
 # Token 1 has query 1 in head 0 and query 2 in head 1, with weights $0.731$ and $0.881$ on the value 1.
 # The result is `[[0.5, 0.5], [0.731, 0.881]]`.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# queries, shared = ((0, 0), (1, 2)), (0, 1)  # queries by token and head; one key and value a token for both heads
+# for token, heads in enumerate(queries):
+#     for head, query in enumerate(heads):
+#         exponentials = [math.exp(query * key) for key in shared]
+#         result = sum(e * value for e, value in zip(exponentials, shared)) / sum(exponentials)
+#         print(f"token {token}, head {head}: {result:.3f}")
+
 # %% [markdown] tags=["hint"]
 # Start from multi-head attention. Which two weights become smaller, and which axis do the keys then not have?
 

@@ -40,6 +40,15 @@
 # **Example.** $x = (3, 4)$ has the mean square 12.5 and the root 3.536. With ones as weight the result is
 # $(0.849, 1.131)$. With `weight` = $(2, 1)$ it is $(1.697, 1.131)$.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# x = (3.0, 4.0)
+# root = math.sqrt(sum(v * v for v in x) / len(x))
+# print("root mean square", round(root, 3))
+# print([round(v / root, 3) for v in x], "with weight (2, 1):", [round(w * v / root, 3) for w, v in zip((2, 1), x)])
+
 # %% [markdown] tags=["hint"]
 # Four steps: square, mean over the last dimension (kept), root of that plus eps, divide. Then the weight.
 

@@ -57,6 +57,17 @@
 # **Example.** Take `d_k = 4` and `theta = 100`. Pair 0 turns by $p \cdot 1$, pair 1 by $p \cdot 100^{-2/4} = p / 10$.
 # The row `[1, 0, 1, 0]` at position 3 becomes `[cos 3, sin 3, cos 0.3, sin 0.3]` = `[-0.990, 0.141, 0.955, 0.296]`.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# row, position = [1.0, 0.0, 1.0, 0.0], 3
+# for pair in range(2):
+#     angle = position * 100 ** (-2 * pair / 4)
+#     first, second = row[2 * pair], row[2 * pair + 1]
+#     turned = first * math.cos(angle) - second * math.sin(angle), first * math.sin(angle) + second * math.cos(angle)
+#     print(f"pair {pair} turns by {angle:.1f}:", [round(v, 3) for v in turned])
+
 # %% [markdown] tags=["hint"]
 # Make the table first: `angles[p, i] = p * theta ** (-2 * i / d_k)`, of shape `(max_seq_len, d_k / 2)`.
 # Compute it in float64 and round the cosines and sines afterwards: a float32 angle near 10,000 is off by up to 0.0005.

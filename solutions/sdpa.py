@@ -46,6 +46,15 @@
 # The weights are $3/4$ and $1/4$, and the result is $3 + 2 = 5$.
 # With the second key masked it is $4$, and with both masked $0$.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# query, keys, values = 2.0, (math.log(3) / 2, 0.0), (4.0, 8.0)
+# exponentials = [math.exp(query * key) for key in keys]
+# weights = [e / sum(exponentials) for e in exponentials]
+# print("weights", weights, "result", sum(w * v for w, v in zip(weights, values)))
+
 # %% [markdown] tags=["hint"]
 # Three lines: scores, weights, weighted mean. Which axis of the scores belongs to the keys?
 

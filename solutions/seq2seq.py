@@ -70,6 +70,17 @@
 # $\sqrt 4 \cdot (1, 1, 1, 1) + (0, 1, 0, 1) = (2, 3, 2, 3)$. If `o_proj` and `fc2` are zero everywhere, every layer
 # only normalises: $(-1, 1, -1, 1)$. With `lm_head.weight` = `[[0, 1, 0, 1]]` its logit is 2.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# d_model, embedding, position = 4, (1, 1, 1, 1), (0, 1, 0, 1)
+# x = [math.sqrt(d_model) * e + p for e, p in zip(embedding, position)]
+# mean = sum(x) / d_model
+# deviation = (sum((v - mean) ** 2 for v in x) / d_model) ** 0.5
+# normal = [(v - mean) / deviation for v in x]
+# print("enters as", x, "is normalised to", normal, "logit", sum(w * v for w, v in zip((0, 1, 0, 1), normal)))
+
 # %% [markdown] tags=["hint"]
 # Write the model from the outside in: `encode`, `decode` and `forward`, then the layers, then their parts. Choose
 # attribute names from the table of parameters.

@@ -46,6 +46,16 @@
 # **Example.** For $x = (0, \ln 2, \ln 5)$ the exponentials are $1, 2, 5$ and their sum is $8$.
 # So `softmax(x)` is `[0.125, 0.25, 0.625]`. Add 1000 to every entry and the answer is the same.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import torch
+#
+# x = torch.tensor([1.0, 2.0, 5.0]).log()
+# exponentials = x.exp()
+# print(exponentials, "sum", exponentials.sum())
+# print("weights", exponentials / exponentials.sum())
+# print("float32 ends at", torch.tensor([88.0, 89.0]).exp())
+
 # %% [markdown] tags=["hint"]
 # Add the same constant to every entry of a row. What happens to the numerator, to the denominator, and to the quotient?
 

@@ -53,6 +53,16 @@
 # For `SwiGLU(1, 1)` with `w1 = 1`, `w3 = 3`, `w2 = 10` and $x = 2$:
 # $\mathrm{silu}(2) = 2 \cdot 0.8808 = 1.7616$, times $3 \cdot 2 = 6$, times $10$, is $105.70$.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# for d_model in (100, 768):
+#     exact = math.ceil(8 * d_model / 3)
+#     print(f"d_model {d_model}: {8 * d_model / 3:.1f}, up to {exact}, up to a multiple of 64: {-(-exact // 64) * 64}")
+# silu = 2 / (1 + math.exp(-2))
+# print(f"silu(2) = {silu:.4f}, times 3 · 2, times 10: {silu * 6 * 10:.2f}")
+
 # %% [markdown] tags=["hint"]
 # Three matrices, one formula. Write the formula down as it stands; then look at the dtype of each step.
 

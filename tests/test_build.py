@@ -37,6 +37,9 @@ MASTER = '''\
 #
 # **Write** `double(x)` and `Twice`.
 
+# %% tags=["active-ipynb", "example"]
+# double(3)
+
 # %% [markdown] tags=["hint"]
 # Add.
 
@@ -110,6 +113,9 @@ STUB = '''\
 #
 # **Sources:** A book: with a colon.
 
+# %% tags=["active-ipynb", "example"]
+# double(3)
+
 # %%
 import math
 
@@ -126,6 +132,15 @@ class Twice:
 
     def __call__(self, x):
         raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("..")  # the project
+# from dojo import check
+#
+# check("double")
 '''
 
 
@@ -154,6 +169,7 @@ def test_hints_explanation_and_code_come_from_the_master(kata):
     code = build.solution_code(build.read_text(kata.master))
     assert "return self._secret(x)" in code
     assert "SOLUTION" not in code
+    assert "double(3)" not in code
     ast.parse(code)
 
 
@@ -180,7 +196,7 @@ def test_a_stub_that_is_not_python_is_refused(kata):
         (lambda s: s, True),
         (lambda s: s.replace("\n", "\r\n"), True),
         (lambda s: s.replace('`x`."""\n', '`x`."""\n    # my plan\n\n'), True),
-        (lambda s: s.replace("import math", "import math, cmath"), False),
+        (lambda s: s.replace("import math", "import math, cmath"), True),  # an import answers nothing
         (lambda s: s.replace("    raise NotImplementedError", "    return x", 1), False),
         (lambda s: s + "\ndef (", False),
         (lambda s: s + "\0", False),

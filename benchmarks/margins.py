@@ -1,0 +1,134 @@
+"""How near right attempts come to the error budget, over thousands of inputs: no worker, values and gradients alone.
+
+    python benchmarks/margins.py [KATA ...] [--seeds 1000] [--dtype float32]
+
+Every case of every grader is drawn with each seed, and the solution and the files of tests/attempts are held to the
+budget as a grading would hold them. The table tells the largest error in units of the allowed one, by kata, case and
+attempt, worst first; it should stay below 0.3, and whatever is above 1 is a right attempt rejected.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import inspect
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(PROJECT))
+
+import torch  # noqa: E402
+
+from dojo import abreast, build, catalog, rule  # noqa: E402
+from dojo.contract import Contract  # noqa: E402
+from dojo.expect import Call, Draw  # noqa: E402
+from dojo.judge import nursery  # noqa: E402
+
+ABOVE = 0.3
+Job = tuple[str, str, str, range, torch.dtype]  # kata, contract, case, seeds, dtype
+Worst = dict[tuple[str, str], tuple[float, int, int]]  # (attempt, value): largest usage, its seed, how many above 1
+
+
+def contracts(kata: catalog.Kata) -> dict[str, type[Contract]]:
+    """The contract classes of a kata's grader, by name."""
+    spec = importlib.util.spec_from_file_location(f"grader_{kata.name}", kata.grader)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = {name: each for name, each in vars(module).items() if inspect.isclass(each) and issubclass(each, Contract)}
+    return {name: each for name, each in found.items() if hasattr(each, "name") and hasattr(each, "cases")}
+
+
+def right_attempts(kata: catalog.Kata) -> Iterator[tuple[str, dict]]:
+    """The names that the solution and each right attempt define."""
+    sources = {"solution": build.read_text(kata.master)}
+    sources |= {p.stem: p.read_text("utf-8") for p in sorted((PROJECT / "tests" / "attempts" / kata.name).glob("*.py"))}
+    for name, source in sources.items():
+        module = types.ModuleType(name)
+        sys.modules[name] = module
+        exec(compile(source, f"{name}.py", "exec"), module.__dict__)
+        yield name, module.__dict__
+
+
+def formula(contract: type[Contract], target: object) -> rule.Formula:
+    """An attempt's function or module as the error rule evaluates formulas."""
+
+    def evaluate(init: dict, params: dict, **inputs: object) -> torch.Tensor:
+        items = list(inputs.items())
+        args, kwargs = [v for _, v in items[: contract.positional]], dict(items[contract.positional :])
+        if not init and not params:
+            return target(*args, **kwargs)
+        module = target(**init)
+        floating = [v.dtype for v in [*params.values(), *inputs.values()] if rule._floating(v)]
+        module = module.to(floating[0]) if floating else module
+        return torch.func.functional_call(module, params, tuple(args), kwargs)
+
+    return evaluate
+
+
+def worst_of(job: Job, _: nursery.Zygote) -> tuple[Job, Worst]:
+    """The largest usage of each attempt in one case, over all seeds."""
+    kata, name, case, seeds, dtype = job
+    contract = contracts(catalog.katas()[kata])[name]
+    make = (contract.cases | contract.more_shapes)[case]
+    attempts = [(who, formula(contract, names[contract.name])) for who, names in right_attempts(catalog.katas()[kata])]
+    worst: Worst = {}
+    for seed in seeds:
+        draw = Draw(seed)
+        call: Call = make(draw).cast(dtype)
+        given = (call.init, call.params, call.inputs)
+        exact = call.cast(torch.float64)
+        shape = rule.evaluate(contract.oracle, call.init, exact.params, exact.inputs, None)["result"].shape
+        cotangent = draw.uniform(*shape, low=-1.0, high=1.0).to(dtype)
+        budget = rule.budget(contract.oracle, list(contract.variants), *given, cotangent, dtype, draw.generator)
+        for who, attempt in attempts:
+            torch.manual_seed(seed)
+            for value, got in rule.evaluate(attempt, *given, cotangent).items():
+                used = float(rule.usage(got, *budget[value]).nan_to_num(nan=torch.inf).max()) if got.numel() else 0.0
+                most, at, above = worst.get((who, value), (-1.0, seed, 0))
+                worst[who, value] = (*((used, seed) if used > most else (most, at)), above + (used > 1))
+    return job, worst
+
+
+def main() -> int:
+    """Print what comes nearest; returns 1 if anything is above the budget."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="KATA")
+    parser.add_argument("--seeds", type=int, default=1000)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--dtype", default="float32", choices=["float32", "float64", "float16", "bfloat16"])
+    args = parser.parse_args()
+    dtype, seeds = getattr(torch, args.dtype), range(args.first_seed, args.first_seed + args.seeds)
+    jobs = [
+        (kata.name, name, case, seeds, dtype)
+        for kata in catalog.select(args.names)
+        for name, contract in contracts(kata).items()
+        for case in (*contract.cases, *contract.more_shapes)
+    ]
+    torch.set_num_threads(1)
+    found: list[tuple[float, str]] = []
+    calm: dict[str, float] = {}
+
+    def finished(result: tuple[Job, Worst]) -> None:
+        (kata, name, case, *_), worst = result
+        for (who, value), (used, seed, above) in worst.items():
+            calm[kata] = max(calm.get(kata, 0.0), used)
+            if used > ABOVE:
+                found.append((used, f"{kata} {name} {case}, {who}: {value} {used:.3g} (seed {seed}), {above} above 1"))
+        print(f"\r{kata} {case} ".ljust(70), end="", file=sys.stderr, flush=True)
+
+    zygote = nursery.Zygote()
+    with abreast.Crew(worst_of, zygote, abreast.processors()) as crew:
+        crew.map(jobs, finished)
+    zygote.close()
+    print()
+    for _, line in sorted(found, reverse=True):
+        print(line)
+    print("\n".join(f"{kata:20} {used:.3f}" for kata, used in calm.items()))
+    return 1 if any(used > 1 for used, _ in found) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
