@@ -108,6 +108,13 @@ def sync(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def lab(session: nox.Session) -> None:
+    """Open the notebooks in JupyterLab, which is installed first (words after -- go to it)."""
+    where = ("--ServerApp.root_dir=.", "--LabApp.default_url=/lab/tree/notebooks")  # Jupytext pairs from the root
+    _run(_python(session, "lab"), "-m", "jupyterlab", *where, *session.posargs)
+
+
+@nox.session(python=False)
 def build(session: nox.Session) -> None:
     """Make stubs and notebooks from the masters (-- --check)."""
     _dojo(session, "build")

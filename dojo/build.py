@@ -76,11 +76,7 @@ def stub_text(kata: Kata) -> str:
         if any(line.strip() for line in lines):
             kept.append((cell, "\n".join(lines).strip("\n")))
     kept.append(_grading(kata))
-    parts = [_stub_header(header)]
-    for (cell, body), (following, next_body) in zip(kept, [*kept[1:], (None, "")], strict=True):
-        blank = _blank_lines(cell, body, following, next_body)
-        parts.append(f"{cell.marker}\n{body}\n" + "\n" * blank)
-    stub = "".join(parts)
+    stub = _script(header, kept)
     try:
         ast.parse(stub)
     except SyntaxError as error:
@@ -88,8 +84,20 @@ def stub_text(kata: Kata) -> str:
     return stub
 
 
+def lesson_text(kata: Kata) -> str:
+    """The master as a lesson: statement, answer, explanation and figures, without hints and markers."""
+    header, cells = split(read_text(kata.master))
+    kept = []
+    for cell in cells:
+        if "hint" not in cell.tags:
+            lines = [line for line in cell.lines if line.strip() not in (BEGIN, END)]
+            lines = [*lines, *_origins(kata)] if cell.markdown and not kept else lines
+            kept.append((cell, "\n".join(lines).strip("\n")))
+    return _script(header, kept)
+
+
 def notebook(stub: str) -> NotebookNode:
-    """The stub as a notebook without outputs; the same stub gives the same bytes."""
+    """A script as a notebook without outputs; the same script gives the same bytes."""
     import jupytext
 
     node = jupytext.reads(stub, fmt="py:percent")
@@ -290,6 +298,15 @@ def _without_solution(kata: Kata, cell: Cell, scopes: list[tuple[int, int, bool]
     if opened is not None:
         raise BrokenMaster(f"{kata.master}, line {opened}: `{BEGIN}` without its partner")
     return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines)).split("\n")
+
+
+def _script(header: str, cells: list[tuple[Cell, str]]) -> str:
+    """A percent script of these cells and their bodies."""
+    parts = [_stub_header(header)]
+    for (cell, body), (following, next_body) in zip(cells, [*cells[1:], (None, "")], strict=True):
+        blank = _blank_lines(cell, body, following, next_body)
+        parts.append(f"{cell.marker}\n{body}\n" + "\n" * blank)
+    return "".join(parts)
 
 
 def _blank_lines(cell: Cell, body: str, following: Cell | None, next_body: str) -> int:

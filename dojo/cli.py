@@ -147,12 +147,13 @@ def _hint(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
 def _add_reveal(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="a kata")
     parser.add_argument("--spoil", action="store_true", help="even if you have not passed it")
+    parser.add_argument("--notebook", action="store_true", help="write lessons/NAME.ipynb, figures included")
 
 
 def _reveal(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     from dojo import catalog, study
 
-    return study.reveal(catalog.one(args.name), spoil=args.spoil)
+    return study.reveal(catalog.one(args.name), spoil=args.spoil, as_notebook=args.notebook)
 
 
 def _add_reset(parser: argparse.ArgumentParser) -> None:
@@ -333,7 +334,7 @@ COMMANDS = {
         "show the solution, once you have passed",
         _add_reveal,
         _reveal,
-        "  nox -s reveal -- rope\n  nox -s reveal -- rope --spoil",
+        "  nox -s reveal -- rope\n  nox -s reveal -- rope --spoil\n  nox -s reveal -- rope --notebook",
     ),
     "reset": Command(
         "start over with a fresh stub; the old attempt is kept",

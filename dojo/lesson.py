@@ -9,7 +9,7 @@ import subprocess
 import sys
 from typing import Any
 
-from dojo import catalog, records, study
+from dojo import build, catalog, records, study
 from dojo.catalog import ROOT, Trouble
 from dojo.screen import Screen
 
@@ -30,6 +30,9 @@ def check(name: str, seed: int | None = None) -> None:
     except Trouble as trouble:
         shown.end(f"dojo: {trouble}")
         return
+    if build.is_untouched(kata, given.text):
+        shown.end(f"{kata.name}: not started. Write your answer in the cells above, run them, then check({name!r})")
+        return
     shown.begin(f"grading {kata.name} …")
     request = {
         "kata": kata.name,
@@ -44,6 +47,7 @@ def check(name: str, seed: int | None = None) -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        start_new_session=True,  # an interrupt goes to the kernel's whole group, and would reach it twice
     )
     try:
         answer, trouble = process.communicate(json.dumps(request).encode())
@@ -124,15 +128,15 @@ def _say(text: Any) -> None:
     except Trouble as trouble:
         said = f"dojo: {trouble}"
     if _in_notebook():
-        from IPython.display import Markdown, display
+        from IPython.display import display
 
-        display(Markdown(said))
+        display({"text/markdown": said, "text/plain": said}, raw=True)
     else:
         Screen(sys.stdout).markdown(said.removeprefix("```text\n").removesuffix("\n```"))
 
 
 def _stop(process: subprocess.Popen) -> None:
-    """Interrupt the judge, which then ends its workers; a second interrupt in between changes nothing."""
+    """Interrupt the judge, which then ends its workers; a second interrupt of ours in between changes nothing."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         process.send_signal(signal.SIGINT)

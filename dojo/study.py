@@ -90,11 +90,14 @@ def hints_taken(kata: Kata) -> int:
     return seen if isinstance(seen, int) else 0
 
 
-def reveal(kata: Kata, spoil: bool = False) -> int:
-    """Print the solution and what there is to say about it, to those who passed or insist."""
+def reveal(kata: Kata, spoil: bool = False, as_notebook: bool = False) -> int:
+    """Show the solution and what there is to say about it, printed or as a notebook, to those who passed or insist."""
     if stays_hidden(kata, spoil):
         print(stays_hidden(kata, spoil))
         return 1
+    if as_notebook:
+        print(write_lesson(kata))
+        return 0
     _show_code(build.solution_code(build.read_text(kata.master)))
     print()
     Screen(sys.stdout).markdown(build.explanation(kata))
@@ -105,6 +108,21 @@ def revealed(kata: Kata, spoil: bool = False) -> str:
     """The same in Markdown."""
     code = build.solution_code(build.read_text(kata.master))
     return stays_hidden(kata, spoil) or f"```python\n{code}```\n\n{build.explanation(kata)}"
+
+
+def write_lesson(kata: Kata) -> str:
+    """Write the explained solution with its figures as a notebook. Returns the sentence that says where."""
+    text = build.lesson_text(kata)
+    node = build.notebook(text)
+    node.metadata["jupytext"] = {"formats": "ipynb,py:percent"}  # a pair of their own: the master stays as it is
+    kept = []
+    for suffix, content in ((".py", text), (".ipynb", build.notebook_text(node))):
+        path = kata.root / "lessons" / f"{kata.name}{suffix}"
+        if path.exists() and path.read_bytes() != content.encode():
+            kept.append(kata.say(store.keep(kata.home / "kept", path, path.read_bytes())))
+        store.write_atomic(path, content)
+    before = f" (before: {' and '.join(kept)})" if kept else ""
+    return f"{kata.say(path)} is the explained solution with its figures{before}. `nox -s lab` opens JupyterLab."
 
 
 def stays_hidden(kata: Kata, spoil: bool) -> str:

@@ -160,6 +160,20 @@ class LearnedPositions(nn.Module):
 # - `x += ...`, which overwrites the caller's tensor.
 # - Slicing `table[: x.shape[1]]`, which is the sequence only for inputs of three dimensions.
 
+# %% tags=["active-ipynb", "solution"]
+# # The table, and how alike two positions are: the dot product falls off with the distance, wherever the two stand
+# import matplotlib.pyplot as plt
+#
+# table = SinusoidalPositions(64, 32)(torch.zeros(1, 64, 32))[0]
+# figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.8), layout="constrained")
+# figure.colorbar(left.imshow(table, aspect="auto"), ax=left, label="value added to the token")
+# left.set(xlabel="dimension: sine and cosine by turns", ylabel="position")
+# for position in (10, 32, 54):
+#     right.plot(table @ table[position], label=f"position {position}")
+# right.set(xlabel="position", ylabel="dot product")
+# right.legend()
+# plt.show()
+
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #

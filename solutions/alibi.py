@@ -134,6 +134,17 @@ def alibi_bias(num_heads: int, q_len: int, k_len: int | None = None) -> Float[Te
 # - The formula for powers of two used for 12 heads.
 # - The bias multiplied into the scores, or scaled by $1/\sqrt d$ with them.
 
+# %% tags=["active-ipynb", "solution"]
+# # What each head still sees of the past: its share of attention where all scores are equal but for the bias
+# import matplotlib.pyplot as plt
+#
+# figure, axis = plt.subplots(figsize=(6, 3.8), layout="constrained")
+# for head, weights in enumerate(torch.softmax(alibi_bias(8, 1, 64)[:, 0], dim=-1)):
+#     axis.plot(range(-63, 1), weights, label=f"head {head}")
+# axis.set(xlabel="key, counted from the query", ylabel="weight", yscale="log", ylim=(1e-6, 1))
+# axis.legend(fontsize="small")
+# plt.show()
+
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #

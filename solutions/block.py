@@ -229,6 +229,27 @@ class PostNormBlock(nn.Module):
 # - `x += ...`, which overwrites the caller's tensor.
 # - The mask passed by position, where the attention expects a context.
 
+# %% tags=["active-ipynb", "solution"]
+# # 24 blocks at initialisation: the size of a token on its way forward, and of the gradient on its way back
+# import matplotlib.pyplot as plt
+#
+# figure, (forward, backward) = plt.subplots(1, 2, figsize=(11, 3.8), layout="constrained")
+# for name, kind in (("pre-norm", PreNormBlock), ("post-norm", PostNormBlock)):
+#     torch.manual_seed(0)
+#     states = [torch.randn(2, 16, 32, requires_grad=True)]
+#     for block in [kind(32, 4, 64) for _ in range(24)]:
+#         for weight in block.parameters():
+#             if weight.dim() == 2:
+#                 nn.init.xavier_normal_(weight)
+#         states.append(block(states[-1]))
+#     gradients = torch.autograd.grad(states[-1], states, torch.randn(2, 16, 32))
+#     forward.plot([state.detach().square().mean().sqrt() for state in states], label=name)
+#     backward.plot([gradient.norm() for gradient in gradients], label=name)
+# forward.set(title="root mean square of the residual stream", xlabel="block", ylim=0)
+# backward.set(title="norm of the gradient on its way back", xlabel="block", yscale="log")
+# forward.legend()
+# plt.show()
+
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #

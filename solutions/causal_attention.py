@@ -216,6 +216,19 @@ class CausalSelfAttention(nn.Module):
 # - Comparing positions to build the mask: left-padded rows with repeated positions then see the future.
 # - Scaling by $\sqrt{d_{model}}$.
 
+# %% tags=["active-ipynb", "solution"]
+# # Who hears whom: how much each output moves with each input, by the Jacobian. Above the diagonal nothing does
+# import matplotlib.pyplot as plt
+#
+# torch.manual_seed(0)
+# module, x = CausalSelfAttention(16, 4, max_seq_len=12, num_kv_heads=2), 2 * torch.randn(12, 16)
+# jacobian = torch.autograd.functional.jacobian(lambda x: module(x[None])[0], x)  # (query, d_model, key, d_model)
+# influence = jacobian.square().sum(dim=(1, 3)).sqrt()
+# figure, axis = plt.subplots(figsize=(5, 4.2), layout="constrained")
+# figure.colorbar(axis.imshow(influence), label="size of the derivative")
+# axis.set(xlabel="token that is moved", ylabel="token that is watched")
+# plt.show()
+
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #

@@ -105,6 +105,17 @@ def causal_mask(
 #   `F.scaled_dot_product_attention`, and this house, read it as *may attend*.
 # - A mask made on the CPU for scores on the GPU.
 
+# %% tags=["active-ipynb", "solution"]
+# # Six keys: a whole sequence, the two newest queries with a cache, and one. The corner at the bottom right is fixed
+# import matplotlib.pyplot as plt
+#
+# figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
+# for axis, q_len in zip(axes, (6, 2, 1)):
+#     axis.imshow(causal_mask(q_len, 6), vmin=0, vmax=1, cmap="Blues", extent=(-0.5, 5.5, 5.5, 5.5 - q_len))
+#     axis.set(title=f"causal_mask({q_len}, 6)", xlabel="key", ylabel="position of the query")
+#     axis.set(xticks=range(6), yticks=range(6 - q_len, 6))
+# plt.show()
+
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #

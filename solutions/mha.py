@@ -188,6 +188,21 @@ class MultiHeadAttention(nn.Module):
 # - `masked_fill(..., -1e9)` in float16, where it becomes `-inf`.
 # - With a context: the values taken from `x`, or the mask built for `(q_len, q_len)`.
 
+# %% tags=["active-ipynb", "solution"]
+# # Who attends to whom, head by head: where the values are the unit vectors, a head's result is its weights
+# import matplotlib.pyplot as plt
+#
+# torch.manual_seed(0)
+# module, x = MultiHeadAttention(32, 4), 4 * torch.randn(1, 10, 32)
+# q, k = (split_heads(proj(x), 4) for proj in (module.q_proj, module.k_proj))
+# weights = attend(q, k, torch.eye(10).expand(1, 4, 10, 10), torch.ones(10, 10).tril().bool()).detach()
+# figure, axes = plt.subplots(1, 4, figsize=(13, 3.4), sharey=True, layout="constrained")
+# for head, axis in enumerate(axes):
+#     shown = axis.imshow(weights[0, head], vmin=0, vmax=1)
+#     axis.set(title=f"head {head}", xlabel="key", ylabel="query" if head == 0 else "")
+# figure.colorbar(shown, ax=axes, label="weight")
+# plt.show()
+
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #

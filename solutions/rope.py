@@ -225,6 +225,33 @@ class RoPEComplex(nn.Module):
 # - Rotating the values too. Only queries and keys carry positions.
 # - A non-persistent buffer that `model.to(torch.bfloat16)` rounds.
 
+# %% tags=["active-ipynb", "solution"]
+# # Every pair of entries is a point of the plane: 16 positions of one vector, early pairs fast and late pairs slow
+# import matplotlib.pyplot as plt
+#
+# pairs, positions = 4, torch.arange(16)
+# start = torch.tensor([1.0, 0.0]).repeat(pairs).expand(len(positions), -1)
+# turned = RoPEReal(2 * pairs, len(positions), theta=100.0)(start, positions).unflatten(-1, (pairs, 2))
+# figure, axes = plt.subplots(1, pairs, figsize=(12, 3), sharex=True, sharey=True, layout="constrained")
+# for pair, axis in enumerate(axes):
+#     axis.plot(*turned[:, pair].T, color="lightgray", zorder=1)
+#     points = axis.scatter(*turned[:, pair].T, c=positions, zorder=2)
+#     step = 100 ** (-pair / pairs)
+#     axis.set(title=f"pair {pair}: {step:.3g} rad a step", aspect="equal", xlim=(-1.2, 1.2), ylim=(-1.2, 1.2))
+# figure.colorbar(points, ax=axes, label="position")
+# plt.show()
+
+# %% tags=["active-ipynb", "solution"]
+# # One query and one key at every pair of positions: scores are equal along each diagonal, so only distance counts
+# q, k = torch.randn(2, 8, generator=torch.Generator().manual_seed(1))
+# rope = RoPEReal(8, 24, theta=100.0)
+# everywhere = torch.arange(24)
+# scores = rope(q.expand(24, 8), everywhere) @ rope(k.expand(24, 8), everywhere).T
+# figure, axis = plt.subplots(figsize=(4.6, 3.8), layout="constrained")
+# figure.colorbar(axis.imshow(scores), label="score")
+# axis.set(xlabel="position of the key", ylabel="position of the query")
+# plt.show()
+
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #

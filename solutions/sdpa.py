@@ -130,6 +130,20 @@ def scaled_dot_product_attention(
 # - `masked_fill(..., -1e9)` in float16, where it becomes `-inf`.
 # - `k.T` for a batch: it reverses all axes. `k.mT` or `transpose(-2, -1)` swaps the last two.
 
+# %% tags=["active-ipynb", "solution"]
+# # Who attends to whom: where the values are the unit vectors, the result is the weights
+# import matplotlib.pyplot as plt
+#
+# q, k = torch.randn(2, 8, 4, generator=torch.Generator().manual_seed(3)) * 1.5
+# masks = {"no mask": None, "causal": torch.ones(8, 8).tril().bool(), "keys 6 and 7 are padding": torch.arange(8) < 6}
+# figure, axes = plt.subplots(1, 3, figsize=(12, 3.8), layout="constrained")
+# for axis, (title, mask) in zip(axes, masks.items()):
+#     weights = scaled_dot_product_attention(q, k, torch.eye(8), None if mask is None else mask.expand(8, 8))
+#     shown = axis.imshow(weights, vmin=0, vmax=1)
+#     axis.set(title=title, xlabel="key", ylabel="query")
+# figure.colorbar(shown, ax=axes, label="weight")
+# plt.show()
+
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #

@@ -1,0 +1,239 @@
+"""Notebooks as lessons: run in real kernels, graded by the same judge, readable without one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import psutil
+import pytest
+from jupyter_client.manager import KernelManager, start_new_kernel
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_notebook
+
+from dojo import build, catalog, lesson, parcel, study
+from dojo.catalog import ROOT, Trouble
+from dojo.screen import readable
+
+KATAS = list(catalog.katas())
+RIGHT = build.solution_code(build.read_text(catalog.katas()["softmax"].master))
+WRONG = """\
+import torch
+
+
+def helper(x):
+    return x.exp()
+
+
+def softmax(x, dim=-1):
+    e = helper(x)
+    return e / e.sum(dim, keepdim=True)
+"""
+
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project, for what a notebook passes is remembered in the project that it is in."""
+    copy = tmp_path_factory.mktemp("project")
+    for folder in ("dojo", "katas", "solutions", "graders", "notebooks"):
+        shutil.copytree(ROOT / folder, copy / folder)
+    shutil.copy(ROOT / "pyproject.toml", copy)
+    return copy
+
+
+def run(project: Path, *cells: str | dict) -> list[str]:
+    """What each cell of a notebook says as text, run top to bottom in a fresh kernel."""
+    node = new_notebook(cells=[new_code_cell(cell) if isinstance(cell, str) else cell for cell in cells])
+    NotebookClient(node, timeout=120, resources={"metadata": {"path": str(project / "notebooks")}}).execute()
+    return [said(cell) for cell in node.cells if cell.cell_type == "code"]
+
+
+def said(cell: dict) -> str:
+    parts = [output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.outputs]
+    return "\n".join(parts)
+
+
+@pytest.mark.parametrize("name", KATAS)
+def test_a_notebook_runs_untouched_and_passes_with_the_solution_in_its_cells(project: Path, name: str) -> None:
+    kata = catalog.katas(project)[name]
+    node = nbformat.read(kata.notebook, as_version=4)
+    answer = build.solution_code(build.read_text(kata.master))
+    *shown, untouched, _, passed = run(project, *node.cells, answer, node.cells[-1].source)
+    assert shown[0].strip(), "the example prints its numbers"
+    assert f"{name}: not started" in untouched
+    assert f"{name}: passed" in passed
+
+
+@pytest.mark.parametrize("name", KATAS)
+def test_a_lesson_runs_top_to_bottom(project: Path, name: str) -> None:
+    kata = catalog.katas(project)[name]
+    assert f"lessons/{name}.ipynb is the explained solution" in study.write_lesson(kata)
+    script = (project / "lessons" / f"{name}.py").read_text()
+    assert "SOLUTION" not in script
+    assert build.explanation(kata).splitlines()[0] in script
+    if "matplotlib" in script:
+        node = nbformat.read(project / "lessons" / f"{name}.ipynb", as_version=4)
+        NotebookClient(node, timeout=120, resources={"metadata": {"path": str(project)}}).execute()
+        pictures = [o for c in node.cells for o in c.get("outputs", []) if "image/png" in o.get("data", {})]
+        assert len(pictures) == script.count("plt.show()")
+
+
+def test_a_lesson_worked_in_is_kept_when_it_is_made_again(project: Path) -> None:
+    kata = catalog.katas(project)["linear"]
+    study.write_lesson(kata)
+    assert "before" not in study.write_lesson(kata)
+    path = project / "lessons" / "linear.py"
+    path.write_text(path.read_text() + "\nmine = 1\n")
+    assert "(before: .dojo/kept/linear-" in study.write_lesson(kata)
+    assert any("mine = 1" in copy.read_text() for copy in (kata.home / "kept").glob("linear-*.py"))
+
+
+def test_the_verdict_in_a_notebook_is_the_verdict_on_the_saved_file(project: Path, graded) -> None:
+    for source in (RIGHT, WRONG):
+        shown = run(project, "import sys; sys.path.append('..'); from dojo import check", source, "check('softmax', 7)")
+        judged = graded("softmax", source, seed=7)
+        for check in judged.checks:
+            assert readable(check.name) in shown[-1]
+        assert f"softmax: {judged.verdict}" in shown[-1]
+        for diagnosis in filter(None, (check.diagnosis for check in judged.checks)):
+            assert diagnosis.split(":")[0] in shown[-1].replace("\n", " ")
+
+
+def test_what_a_kernel_forgot_or_redefined_counts_and_not_what_the_cells_say(project: Path) -> None:
+    cells = ["import sys; sys.path.append('..'); from dojo import check", RIGHT, "softmax = None", "check('softmax')"]
+    assert "softmax: passed" not in run(project, *cells)[-1]
+    again = "right = softmax\ndel softmax"
+    assert "none of softmax is defined here yet" in run(project, cells[0], RIGHT, again, cells[-1])[-1]
+    assert "softmax: passed" in run(project, cells[0], RIGHT, again, "softmax = right", cells[-1])[-1]
+
+
+def test_a_crash_names_the_cell_and_the_line(project: Path) -> None:
+    source = "def softmax(x, dim=-1):\n    return x.no_such_method()"
+    shown = run(project, "import sys; sys.path.append('..'); from dojo import check", source, "check('softmax')")[-1]
+    assert "cell [2]" in shown
+    assert "return x.no_such_method()" in shown
+
+
+@pytest.fixture
+def kernel(project: Path) -> Iterator[tuple[KernelManager, object]]:
+    manager, client = start_new_kernel(cwd=str(project / "notebooks"))
+    yield manager, client
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+
+
+def test_interrupting_the_kernel_interrupts_the_grading_and_leaves_no_process(kernel) -> None:
+    manager, client = kernel
+    endless = "def softmax(x, dim=-1):\n    while True:\n        pass"
+    client.execute_interactive(f"import sys; sys.path.append('..'); from dojo import check\n{endless}", timeout=60)
+    process = psutil.Process(manager.provisioner.pid)
+    before = {child.pid for child in process.children(recursive=True)}
+    texts: list[str] = []
+    asked = client.execute("check('softmax')")
+
+    def judged_by() -> list[psutil.Process]:
+        return [child for child in process.children(recursive=True) if child.pid not in before]
+
+    deadline = time.monotonic() + 60
+    while len(judged_by()) < 3:  # judge, zygote and a worker
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    family = judged_by()
+    manager.interrupt_kernel()
+    while (reply := client.get_shell_msg(timeout=30))["parent_header"].get("msg_id") != asked:
+        pass
+    assert reply["content"]["ename"] == "KeyboardInterrupt"
+    assert not psutil.wait_procs(family, timeout=10)[1]
+    while True:
+        message = client.get_iopub_msg(timeout=5)
+        if message["parent_header"].get("msg_id") != asked:
+            continue
+        texts.append(str(message["content"].get("data", "")))
+        if message["content"].get("execution_state") == "idle":
+            break
+    assert any("interrupted, and not judged" in text for text in texts)
+
+
+def test_hint_reveal_history_and_next_speak_in_a_notebook(project: Path) -> None:
+    words = "import sys; sys.path.append('..'); from dojo import hint, reveal, history, next_kata, check"
+    calls = ["hint('mqa')", "reveal('mqa')", "reveal('mqa', spoil=True)", "history('mqa')", "next_kata()"]
+    _, *shown = run(project, words, *calls, "check('mqqa')", "hint('rpoe')")
+    for text, expected in zip(
+        shown,
+        (
+            "hint 1 of",
+            "stays hidden",
+            "class MultiQueryAttention",
+            "mqa",
+            "needs no other",
+            "did you mean mqa",
+            "mean rope",
+        ),
+        strict=True,
+    ):
+        assert expected in text
+
+
+def script(project: Path, source: str, home: Path) -> str:
+    """What a script prints, run by plain Python beside the notebooks."""
+    path = home / "script.py"
+    path.write_text(f"import sys\n\nsys.path.append({str(project)!r})\n{source}")
+    environment = os.environ | {"DOJO_HOME": str(home), "NO_COLOR": "1"}
+    command = [sys.executable, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=True)
+    return done.stdout
+
+
+def test_in_a_plain_script_the_same_calls_print_text(project: Path, tmp_path: Path) -> None:
+    calls = "from dojo import check, hint, next_kata\n\ncheck('softmax')\nhint('rope', again=True)\nnext_kata(1)\n"
+    shown = script(project, WRONG + calls, tmp_path)
+    for expected in ("grading softmax", "softmax: failed", "✗", "hint 1 of"):
+        assert expected in shown
+
+
+def test_a_check_left_in_a_graded_file_does_nothing(graded) -> None:
+    assert graded("softmax", f"from dojo import check\n{RIGHT}\ncheck('softmax')\n").verdict == "passed"
+
+
+def test_what_cannot_travel_is_told_in_a_sentence() -> None:
+    kata = catalog.katas()["softmax"]
+    with pytest.raises(Trouble, match="none of softmax is defined here yet"):
+        parcel.pack(kata, {}, {})
+    lock = __import__("threading").Lock()
+    with pytest.raises(Trouble, match="softmax cannot be sent to the judge"):
+        parcel.pack(kata, {"softmax": lambda x, dim=-1, lock=lock: x}, {})
+    large = bytes(parcel.LIMIT + 1)
+    with pytest.raises(Trouble, match=r"softmax .* 16 MiB; 16 may travel"):
+        parcel.pack(kata, {"softmax": lambda x, dim=-1, large=large: x}, {})
+
+
+def test_a_helper_from_a_module_of_the_users_own_travels_too(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "my_helpers.py").write_text("def shifted(x, dim):\n    return x - x.amax(dim, keepdim=True)\n")
+    source = textwrap.dedent("""\
+        from dojo import check
+        from my_helpers import shifted
+
+
+        def softmax(x, dim=-1):
+            wide = shifted(x.double(), dim).exp()
+            return (wide / wide.sum(dim, keepdim=True)).to(x.dtype)
+
+
+        check("softmax")
+    """)
+    assert "softmax: passed" in script(project, source, tmp_path)
+
+
+def test_the_text_of_an_attempt_is_its_imports_and_what_it_uses(monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = {"one": "import torch\nimport sys\nscale = 3\nother = 4", "two": WRONG, "three": "%matplotlib inline"}
+    monkeypatch.setattr(parcel.linecache, "getlines", lambda name: cells[name].splitlines(keepends=True))
+    text = parcel.pack(catalog.katas()["softmax"], {"softmax": len}, {name: name for name in cells}).text
+    assert text == WRONG
+    assert lesson.check.__doc__
