@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +26,24 @@ def zygote() -> Iterator[nursery.Zygote]:
     yield zygote
     zygote.close()
 
+
+@pytest.fixture(scope="session")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project, for what a notebook passes is remembered in the project that it is in."""
+    return copy_of_project(tmp_path_factory.mktemp("project"))
+
+
+def copy_of_project(to: Path) -> Path:
+    """What a user works with, in a folder of its own."""
+    for folder in ("dojo", "katas", "solutions", "graders", "notebooks"):
+        shutil.copytree(catalog.ROOT / folder, to / folder)
+    shutil.copy(catalog.ROOT / "pyproject.toml", to)
+    return to
+
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+in_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+BROWSER_FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
 
 Grade = Callable[..., Verdict]
 

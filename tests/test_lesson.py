@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -19,7 +18,7 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
 from dojo import build, catalog, lesson, parcel, study
-from dojo.catalog import ROOT, Trouble
+from dojo.catalog import Trouble
 from dojo.screen import readable
 
 KATAS = list(catalog.katas())
@@ -36,16 +35,6 @@ def softmax(x, dim=-1):
     e = helper(x)
     return e / e.sum(dim, keepdim=True)
 """
-
-
-@pytest.fixture(scope="session")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project, for what a notebook passes is remembered in the project that it is in."""
-    copy = tmp_path_factory.mktemp("project")
-    for folder in ("dojo", "katas", "solutions", "graders", "notebooks"):
-        shutil.copytree(ROOT / folder, copy / folder)
-    shutil.copy(ROOT / "pyproject.toml", copy)
-    return copy
 
 
 def run(project: Path, *cells: str | dict) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -11,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from dojo import build, catalog, hunt, memory, report
-from tests.conftest import Grade
+from tests.conftest import BROWSER, BROWSER_FLAGS, Grade, in_browser
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
-in_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
 PROBE = """<script>
 window.addEventListener("error", event => document.body.dataset.error = event.message);
 </script>"""
@@ -77,7 +74,7 @@ def test_a_browser_draws_sorts_and_opens_it_without_an_error(past: list, tmp_pat
     page = tmp_path / "page.html"
     report.write(page, report.of_history(past))
     page.write_text(page.read_text().replace("<body>", "<body>" + PROBE).replace("</body>", ASK + "</body>"))
-    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},1200", "--dump-dom"]
+    command = [BROWSER, "--headless", *BROWSER_FLAGS, f"--window-size={width},1200", "--dump-dom"]
     command.append(f"--user-data-dir={tmp_path / 'profile'}")
     shown = subprocess.run([*command, page.as_uri()], capture_output=True, text=True, timeout=60, check=True).stdout
     body = re.search(r"<body[^>]*>", shown)[0]

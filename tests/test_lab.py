@@ -1,0 +1,96 @@
+"""A lesson in JupyterLab, in a real browser: typed, run, read, saved, and graded again from the saved file."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dojo import build, catalog
+from tests.conftest import BROWSER, BROWSER_FLAGS, copy_of_project, in_browser
+
+TOKEN = "of-this-test"  # nobody else can ask this server to run code
+ANSWER = """\
+import torch
+
+
+def softmax(x, dim=-1):
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    e = (wide - wide.amax(dim, keepdim=True)).exp()
+    return (e / e.sum(dim, keepdim=True)).to(x.dtype)
+"""
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """The folder of a fresh project, and the address of a JupyterLab that serves it as `nox -s lab` does."""
+    folder = copy_of_project(tmp_path / "project")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    own = {f"JUPYTER_{kind}_DIR": str(tmp_path / kind) for kind in ("CONFIG", "DATA", "RUNTIME")}
+    own |= {f"JUPYTERLAB_{kind}_DIR": str(tmp_path / kind) for kind in ("SETTINGS", "WORKSPACES")}
+    own |= {"HOME": str(tmp_path), "DOJO_HOME": str(tmp_path / "history")}
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ServerApp.root_dir=."]
+    command += [f"--ServerApp.port={port}", f"--IdentityProvider.token={TOKEN}", "--ServerApp.port_retries=0"]
+    log = (tmp_path / "lab.log").open("wb")
+    server = subprocess.Popen(command, cwd=folder, env=os.environ | own, stdout=log, stderr=log)
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/api/status?token={TOKEN}", timeout=5).close()
+            break
+        except OSError:
+            assert server.poll() is None, (tmp_path / "lab.log").read_text()
+            assert time.monotonic() < deadline, (tmp_path / "lab.log").read_text()
+            time.sleep(0.2)
+    yield folder, f"http://127.0.0.1:{port}"
+    server.send_signal(signal.SIGTERM)
+    server.wait(30)
+    log.close()
+
+
+@in_browser
+def test_an_answer_typed_in_lab_is_judged_there_saved_on_both_sides_and_graded_alike(lab, tmp_path: Path) -> None:
+    from playwright.sync_api import expect, sync_playwright
+
+    folder, address = lab
+    with sync_playwright() as tools:
+        browser = tools.chromium.launch(executable_path=BROWSER, args=list(BROWSER_FLAGS))
+        page = browser.new_page(viewport={"width": 1200, "height": 1400})
+        page.goto(f"{address}/lab/tree/notebooks/softmax.ipynb?token={TOKEN}")
+        cells = page.locator(".jp-Notebook .jp-CodeCell")
+        stub = cells.filter(has_text="def softmax")
+        stub.locator(".cm-content").click(timeout=60_000)
+        page.keyboard.press("Control+a")
+        page.keyboard.insert_text(ANSWER)
+        page.keyboard.press("Shift+Enter")
+        grading = cells.filter(has_text='check("softmax")')
+        grading.locator(".cm-content").click()
+        page.keyboard.press("Shift+Enter")
+        shown = grading.locator(".jp-OutputArea-output").last
+        expect(shown).to_contain_text("softmax: passed", timeout=90_000)
+        expect(shown).to_contain_text("21 of 21 checks")
+        page.screenshot(path=os.environ.get("DOJO_SCREENSHOT", tmp_path / "lab.png"))
+        page.keyboard.press("Control+s")
+        kata = catalog.katas(folder)["softmax"]
+        deadline = time.monotonic() + 30
+        while "wide.amax" not in build.read_text(kata.stub):  # Jupytext's own pairing, in the server
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        browser.close()
+    done = subprocess.run(
+        [sys.executable, "-m", "dojo", "grade", "softmax", "--no-record"],
+        cwd=folder, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "softmax: passed" in done.stdout
+    assert '# check("softmax")' in build.read_text(kata.stub)
