@@ -116,6 +116,8 @@ def changes(node: ast.AST) -> Iterator:
                 yield lambda n: n.args.reverse()
             for place in range(len(node.keywords)):
                 yield lambda n, place=place: n.keywords.pop(place)
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(left=ast.Name(id=same))) if name == same:
+            yield lambda n: become(n, ast.AugAssign(n.targets[0], n.value.op, n.value.right))
         case ast.If():
             yield lambda n: setattr(n, "test", ast.Constant(True))
             yield lambda n: setattr(n, "test", ast.Constant(False))

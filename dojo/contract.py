@@ -20,7 +20,19 @@ import torch
 from torch import Tensor
 
 from dojo import rule
-from dojo.expect import NOTHING_BANNED, Ban, Call, Draw, Wrong, build, fail, match, parameters_are, tensor
+from dojo.expect import (
+    NOTHING_BANNED,
+    Ban,
+    Call,
+    Draw,
+    Wrong,
+    build,
+    fail,
+    match,
+    operation_count,
+    parameters_are,
+    tensor,
+)
 from dojo.judge.faults import Fault, Raised
 from dojo.judge.proxy import Attempt, Callee, Module
 from dojo.judge.race import Race, race
@@ -154,7 +166,7 @@ class Contract:
         for axis, make in self.growth.items():
             counts = []
             for size in (small, large):
-                counts.append(sum(self.cost(attempt, make(draw, size))["operations"].values()))
+                counts.append(operation_count(self.cost(attempt, make(draw, size))))
             # A few operations more or less are a matter of shapes; one more for each further element is a loop.
             if counts[1] - counts[0] >= large - small:
                 sentence = f"the number of tensor operations does not grow with {axis}"
@@ -169,6 +181,8 @@ class Contract:
         largest = []
         for size in (small, factor * small):
             bytes_of = self.cost(attempt, type(self).linear_in(draw, size))["largest"]
+            if not bytes_of:
+                fail("tensors are made in the thread that is called", "no operation was seen there")
             largest.append(max(bytes_of.items(), key=lambda item: item[1]))
         (_, before), (name, after) = largest
         if after > 2 * factor * before:
@@ -265,7 +279,7 @@ class Contract:
         """Operations and largest tensors of a call."""
         call = self.on_device(attempt, call)
         args, kwargs = self.arguments(call)
-        return self.ready(attempt, call).count(*args, **kwargs)
+        return self.ready(attempt, call).observe(*args, **kwargs)
 
     def verify(
         self,

@@ -14,14 +14,15 @@ FOLDER = Path(__file__).parent / "attacks"
 
 # What the verdict must say of each attack; a tuple means any of several, for what depends on the system.
 SAYS = {
-    "attention_with_an_identity": ("not allowed",),
     "atexit_hook": ("SystemExit",),
+    "attention_with_an_identity": ("not allowed",),
     "cached_by_content": ("same call again", "case"),
     "cached_by_identity": ("refilled in between",),
+    "disables_the_dispatch_mode": ("tensor operations does not grow",),
     "endless_output": ("no answer after",),
     "exits_at_once": ("ended its own process",),
-    "fork_bomb": ("may not start processes", "Operation not permitted"),
     "forges_a_reply": ("wrote on the judge's channel",),
+    "fork_bomb": ("may not start processes", "Operation not permitted"),
     "giant_header_on_the_channel": ("wrote on the judge's channel",),
     "gigantic_allocation": ("memory",),
     "hang_in_cpp": ("no answer after",),
@@ -31,17 +32,28 @@ SAYS = {
     "junk_on_the_channel": ("wrote on the judge's channel",),
     "lazy_result": ("not a torch.Tensor",),
     "leaves_pytorch": ("must stay in PyTorch", "scipy"),
+    "lifts_the_hook_with_ctypes": ("may not leave Python",),
+    "links_to_the_solution": ("may not change files",),
+    "loops_in_threads": ("tensor operations does not grow",),
     "lying_subclass": ("not a plain torch.Tensor",),
     "missing_name": ("defines no `softmax`",),
     "modifies_its_input": ("inputs are not modified",),
     "no_tensor": ("not a torch.Tensor", "expected a tensor"),
     "output_buffer_reused": ("refilled in between",),
+    "overrides_an_operator": ("not allowed",),
     "patches_comparisons": ("result matches the definition",),
     "patches_pytest": ("result matches the definition",),
+    "patches_synchronize": ("of the reference",),
     "patches_the_clock": ("of the reference",),
+    "patches_the_meter": ("tensor operations does not grow",),
     "pickle_on_the_channel": ("wrote on the judge's channel",),
+    "puts_the_work_off_to_a_thread": ("result matches the definition",),
+    "puts_the_work_off_to_del": ("result matches the definition",),
+    "reads_every_descriptor": ("result matches the definition",),
     "reads_the_environment": ("result matches the definition",),
+    "reads_the_judges_memory": ("may not open",),
     "reads_the_solution": ("may not open", "Permission"),
+    "searches_with_gc": ("may not search the interpreter",),
     "segfault": ("crashed",),
     "signals_the_judge": ("may not", "not permitted"),
     "sleeps": ("no answer after",),
@@ -56,10 +68,14 @@ SAYS = {
     "sys_exit_at_import": ("SystemExit",),
     "sys_exit_in_call": ("SystemExit",),
     "talks_to_the_network": ("may not use the network", "not permitted"),
+    "traces_the_judge": ("result matches the definition",),
     "writes_a_file": ("may not",),
     "wrong_device": ("on the device of the input",),
 }
-BROKEN = {"imports_the_solution", "leaves_pytorch", "reads_the_solution", "syntax_error", "sys_exit_at_import"}
+BROKEN = {
+    "imports_the_solution", "leaves_pytorch", "links_to_the_solution", "reads_the_solution", "syntax_error",
+    "sys_exit_at_import",
+}  # fmt: skip
 
 
 def test_every_attack_is_listed() -> None:

@@ -37,7 +37,8 @@ ANSWERS: dict[str, dict[str, type]] = {
     "go": {"value": wire.Remote},
 }
 IF_ASKED = {"grad": {"call": int}, "watch": {"inputs": list, "changed": list}}
-READINGS = {"operations": dict, "largest": dict, "complex": dict, "foreign": list, "profiled": list, "entered": list}
+READINGS = {"operations": dict, "largest": dict, "complex": dict, "foreign": list, "profiled": dict, "entered": list}
+COUNTS = ("operations", "largest", "complex", "profiled")
 
 
 class Worker:
@@ -121,10 +122,13 @@ class Worker:
             raise Died(Outcome.WRONG, reply["unanswerable"])
         holds = [(reply, ANSWERS.get(request["do"], {}))]
         holds += [(reply, keys) for word, keys in IF_ASKED.items() if request.get(word)]
-        holds += [(reply["meter"], READINGS)] if isinstance(reply.get("meter"), dict) else []
+        meter = reply.get("meter")
+        holds += [(meter, READINGS)] if isinstance(meter, dict) else []
         for part, keys in holds:
             if any(key not in part or not isinstance(part[key], kind) for key, kind in keys.items()):
                 self._junk("it does not answer what was asked")
+        if isinstance(meter, dict) and any(type(n) is not int for name in COUNTS for n in meter[name].values()):
+            self._junk("it does not answer what was asked")
         return reply
 
     def _checked(self, read: Any, *parts: Any) -> Any:

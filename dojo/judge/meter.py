@@ -131,14 +131,14 @@ def counting() -> Iterator[Counting]:
 
 
 class Watching:
-    """Names of the operations that any thread ran, and of the watched Python functions that were entered."""
+    """How often any thread ran each operation, those within others too, and the watched functions entered."""
 
     def __init__(self) -> None:
-        self.profiled: list[str] = []
+        self.profiled: Counter[str] = Counter()
         self.entered: set[str] = set()
 
     def report(self) -> dict:
-        return {"profiled": self.profiled, "entered": sorted(self.entered)}
+        return {"profiled": dict(self.profiled), "entered": sorted(self.entered)}
 
 
 @contextmanager
@@ -162,7 +162,7 @@ def watching(functions: list[str]) -> Iterator[Watching]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-        seen.profiled = sorted({event.name() for event in _disable_profiler().events()})
+        seen.profiled = Counter(event.name() for event in _disable_profiler().events())
 
 
 def _codes(name: str) -> list[Any]:

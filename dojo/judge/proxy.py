@@ -122,11 +122,6 @@ class Callee:
             reply["value"] = Module(self.attempt, reply["value"])
         return reply
 
-    def count(self, *args: Any, **kwargs: Any) -> dict:
-        """The readings of `observe` that counting alone gives: operations, and the bytes of the largest tensors."""
-        inner = {"do": "call", "target": self.target, "args": args, "kwargs": kwargs}
-        return self.attempt.ask(do="observe", watched=None, inner=inner)["meter"]
-
     def observe(self, *args: Any, watched: list[str] | None = None, **kwargs: Any) -> dict:
         """Meter readings of a call, as `judge.meter` reports them."""
         inner = {"do": "call", "target": self.target, "args": args, "kwargs": kwargs}

@@ -170,16 +170,11 @@ class Session:
         self.objects[target.number].train(training)
         return {}
 
-    def observe(self, watched: list[str] | None, inner: dict) -> dict:
-        """Do `inner` twice, counting operations the first time and watching every thread the second.
-
-        With `watched` None it is done once, and only counted.
-        """
+    def observe(self, watched: list[str], inner: dict) -> dict:
+        """Do `inner` twice, counting operations the first time and watching every thread the second."""
         calls = self._handler(inner)
         with meter.counting() as count:
             value = calls()
-        if watched is None:
-            return value | {"meter": count.report() | {"profiled": [], "entered": []}}
         with meter.watching(watched) as seen:
             calls()
         return value | {"meter": count.report() | seen.report()}
