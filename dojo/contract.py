@@ -437,6 +437,19 @@ class ModuleContract(Contract):
             fail("tables follow the module, or the input, to another device", f"{mixed}, after module.to(device)")
 
 
+class NormedContract(ModuleContract):
+    """What is asked besides of a module with norms among its parts."""
+
+    @core
+    def test_norms_start_with_weights_of_one_and_biases_of_zero(self, attempt: Attempt, draw: Draw) -> None:
+        call = next(iter(self.cases.values()))(draw)
+        for name, value in build(attempt, self.name, call).describe()["parameters"].items():
+            start = {"weight": 1.0, "bias": 0.0}.get(name.rpartition(".")[2]) if "norm" in name else None
+            if start is not None and not (value == start).all():
+                some = value.flatten()[:4].tolist()
+                fail(f"a norm starts as the plain norm, its weights 1 and its biases 0: {name}", f"got {some} …")
+
+
 class _Told:
     """Adds the failing case to any fault that passes through."""
 

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from dojo.attending import heads_one_by_one, library, normalised_last, stage_by_stage, weights
 from dojo.bugs import Bug
-from dojo.contract import ModuleContract, core, robust
+from dojo.contract import NormedContract, core, robust
 from dojo.expect import Call, Draw, parameters_are, refuses
 from dojo.formulas import Gated, Norm, library_rms_norm, library_swiglu, rms_norm, swiglu, under
 from dojo.judge.proxy import Attempt
@@ -61,7 +61,7 @@ def near_300(d: Draw, **scales: float) -> Call:
     return Call({"x": 300 + d.normal(2, 3, 12)}, made.init, scaled)
 
 
-class BlockContract(ModuleContract):
+class BlockContract(NormedContract):
     axes = {"x": "batch seq d_model", "mask": "batch heads q_len k_len", "result": "batch seq d_model"}
     cases = {
         "no_mask": lambda d: call(d, 2, 5),
@@ -124,6 +124,12 @@ class TestPostNormBlock(BlockContract):
 
 
 BUGS = [
+    Bug(
+        "norm weights start as zeros",
+        "a norm starts as the plain norm: with weights of 0 nothing passes through it, and training starts blind.",
+        "self.weight = nn.Parameter(torch.ones(d_model, device=device, dtype=dtype))",
+        "self.weight = nn.Parameter(torch.zeros(d_model, device=device, dtype=dtype))",
+    ),
     Bug(
         "post-norm in the pre-norm block",
         "the norm belongs inside the branch, so that the residual stream runs through untouched.",

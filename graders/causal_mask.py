@@ -76,6 +76,8 @@ class TestCausalMask:
         sentence = "a negative length is a ValueError"
         refuses(lambda: attempt.causal_mask(-3), -3, sentence=sentence)
         refuses(lambda: attempt.causal_mask(-3, 5), -3, sentence=sentence)
+        refuses(lambda: attempt.causal_mask(-1), -1, sentence=sentence)
+        refuses(lambda: attempt.causal_mask(-1, 4), -1, sentence=sentence)
         refuses(lambda: attempt.causal_mask(-5, -3), sentence=sentence)
 
     @robust

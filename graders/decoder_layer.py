@@ -7,7 +7,7 @@ from torch import Tensor
 
 from dojo.attending import Attention, library, normalised_last, stage_by_stage
 from dojo.bugs import Bug
-from dojo.contract import core, robust
+from dojo.contract import NormedContract, core, robust
 from dojo.dropping import DropoutContract
 from dojo.expect import Call, Draw, fail, parameters_are, refuses, tensor
 from dojo.formulas import (
@@ -57,7 +57,7 @@ PADDING = torch.tensor([[True, True, False, True, False, True, False], [True] * 
 NONE_REAL = torch.tensor([[False] * 7, [True, False, True, False, True, True, False]])
 
 
-class TestDecoderLayer(DropoutContract):
+class TestDecoderLayer(NormedContract, DropoutContract):
     name = "DecoderLayer"
     oracle = staticmethod(of(library, library_layer_norm, library_feed_forward))
     variants = (

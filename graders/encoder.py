@@ -7,7 +7,7 @@ from torch import Tensor
 
 from dojo.attending import Attention, library, normalised_last, stage_by_stage
 from dojo.bugs import Bug
-from dojo.contract import core, robust
+from dojo.contract import NormedContract, core, robust
 from dojo.dropping import DropoutContract
 from dojo.expect import Call, Draw, fail, parameters_are, refuses, tensor
 from dojo.formulas import (
@@ -68,7 +68,7 @@ PADDING = torch.tensor([[True, True, False, True, False], [True, True, True, Tru
 NONE_REAL = torch.tensor([[False] * 5, [True, False, True, False, True]])
 
 
-class TestTransformerEncoder(DropoutContract):
+class TestTransformerEncoder(NormedContract, DropoutContract):
     name = "TransformerEncoder"
     oracle = staticmethod(model(library, library_layer_norm, library_feed_forward))
     variants = (

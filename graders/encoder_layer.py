@@ -7,7 +7,7 @@ from torch import Tensor
 
 from dojo.attending import Attention, library, normalised_last, stage_by_stage
 from dojo.bugs import Bug
-from dojo.contract import core, robust
+from dojo.contract import NormedContract, core, robust
 from dojo.dropping import DropoutContract
 from dojo.expect import Call, Draw, fail, parameters_are, refuses, tensor
 from dojo.formulas import (
@@ -55,7 +55,7 @@ PADDING = torch.tensor([[True, True, False, True, False], [True, True, True, Tru
 NONE_REAL = torch.tensor([[False] * 5, [True, False, True, False, True]])
 
 
-class TestEncoderLayer(DropoutContract):
+class TestEncoderLayer(NormedContract, DropoutContract):
     name = "EncoderLayer"
     oracle = staticmethod(of(library, library_layer_norm, library_feed_forward))
     variants = (

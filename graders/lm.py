@@ -7,7 +7,7 @@ from torch import Tensor
 
 from dojo.attending import Attention, library, normalised_last, stage_by_stage, weights
 from dojo.bugs import Bug
-from dojo.contract import ModuleContract, core, robust
+from dojo.contract import NormedContract, core, robust
 from dojo.expect import Call, Draw, fail, parameters_are, refuses, tensor
 from dojo.formulas import (
     Gated,
@@ -74,7 +74,7 @@ def far(d: Draw) -> Call:
     return call(d, 1, 307, vocab=17, heads=1, head_dim=6, longest=313)
 
 
-class TestTransformerLM(ModuleContract):
+class TestTransformerLM(NormedContract):
     name = "TransformerLM"
     oracle = staticmethod(model(library, turned, library_rms_norm, library_swiglu))
     variants = (
@@ -162,6 +162,12 @@ class TestTransformerLM(ModuleContract):
 
 
 BUGS = [
+    Bug(
+        "norm weights start as zeros",
+        "a norm starts as the plain norm: with weights of 0 nothing passes through it, and training starts blind.",
+        "self.weight = nn.Parameter(torch.ones(d_model, device=device, dtype=dtype))",
+        "self.weight = nn.Parameter(torch.zeros(d_model, device=device, dtype=dtype))",
+    ),
     Bug(
         "pairs (i, i + head_dim/2) instead of (2i, 2i + 1)",
         "that is the layout of Hugging Face checkpoints, whose query and key rows must be permuted for ours.",

@@ -132,7 +132,7 @@ class RoPEContract(ModuleContract):
         module, positions = getattr(attempt, self.name)(8, 16), torch.arange(3)
         for width in (6, 10, 1, 16):
             sentence = f"a last dimension other than d_k (here {width} for 8) is a ValueError"
-            refuses(partial(module, draw.normal(3, width), positions), width, sentence=sentence)
+            refuses(partial(module, draw.normal(2, 3, width), positions), width, sentence=sentence)
 
     @robust
     def test_positions_outside_the_table_are_refused(self, attempt: Attempt, draw: Draw) -> None:
