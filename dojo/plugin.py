@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest._io import TerminalWriter
 from torch import Tensor
 
 from dojo.bugs import Bug, same_failure
@@ -50,6 +52,12 @@ class Subject:
             attempt.close()
 
 
+class _Unheard:
+    """Where pytest-timeout writes the stacks of a check that it ends; without a terminal it would end the session."""
+
+    _tw = TerminalWriter(io.StringIO())
+
+
 class Judging:
     """Holds the subjects of one run; a check without a recorded outcome counts as failed."""
 
@@ -87,6 +95,7 @@ class Judging:
     def pytest_configure(self, config: pytest.Config) -> None:
         for tier in Tier:
             config.addinivalue_line("markers", f"{tier}: a check of the {tier} tier")
+        config.pluginmanager.register(_Unheard(), "terminalreporter")
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         kept = [item for item in items if self.options.tier in (None, _tier(item))]
@@ -102,7 +111,7 @@ class Judging:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         for item in session.items:
-            unseen = Section(Label.CONTRACT, "this check did not run to its end")
+            unseen = Section(Label.CONTRACT, "our fault, not yours: this check did not run to its end")
             check = Check(_name(item), _tier(item), Outcome.GRADER_ERROR, sections=[unseen])
             check.place = self.places[item.nodeid]
             self.subjects[item.path.stem].checks[item.nodeid] = check

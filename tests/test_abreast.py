@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from dojo import abreast, build, catalog, grade, recall
+from dojo import abreast, build, catalog, contract, grade, recall
 from dojo.judge import nursery
+from dojo.verdict import Outcome
 from tests.conftest import SEED, Grade, children_of
 
 alone = pytest.mark.skipif(abreast.processors() == 1, reason="one processor, or no fork, here")
@@ -92,3 +93,19 @@ def test_equal_contents_are_one_key_and_others_are_not() -> None:
     assert recall.content({"x": x}) == recall.content({"x": x.T.contiguous().T})
     others = [x.double(), x.reshape(3, 2), x + 1, x.int()]
     assert len({recall.content(x), *map(recall.content, others)}) == 5
+
+
+def test_a_check_that_outlives_the_watchdog_is_our_fault_and_the_others_go_on(
+    graded: Grade, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contract.fast
+    def endless(self: contract.Contract) -> None:
+        time.sleep(60)
+
+    monkeypatch.setattr(grade, "GRADER_WATCHDOG", 2)
+    monkeypatch.setattr(contract.Contract, "test_operation_count_does_not_grow", endless)
+    verdict = graded("softmax", build.read_text(catalog.katas()["softmax"].master))
+    failed = [check for check in verdict.checks if not check.outcome.harmless]
+    assert [check.outcome for check in failed] == [Outcome.GRADER_ERROR]
+    assert "our fault, not yours" in failed[0].message
+    assert len(verdict.checks) >= 18
