@@ -127,6 +127,24 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def mutants(session: nox.Session) -> None:
+    """Say which one-place mutants of the solutions the graders let through (-- rope)."""
+    _run(_python(session), "benchmarks/mutants.py", *session.posargs)
+
+
+@nox.session(python=False)
+def soak(session: nox.Session) -> None:
+    """Count wrong verdicts over many runs on a loaded machine; takes hours (-- --solution 10 --bugs 1 is a taste)."""
+    _run(_python(session), "benchmarks/soak.py", *session.posargs)
+
+
+@nox.session(python=False)
+def bench(session: nox.Session) -> None:
+    """Time each solution against PyTorch's own operation (-- rope)."""
+    _run(_python(session, "lab"), "benchmarks/bench.py", *session.posargs)
+
+
+@nox.session(python=False)
 def lint(session: nox.Session) -> None:
     """Check the code's style with ruff (-- --fix mends what it can)."""
     python = _python(session, "lint")

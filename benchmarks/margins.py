@@ -10,7 +10,6 @@ attempt, worst first; it should stay below 0.3, and whatever is above 1 is a rig
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import inspect
 import sys
 import types
@@ -34,9 +33,7 @@ Worst = dict[tuple[str, str], tuple[float, int, int]]  # (attempt, value): large
 
 def contracts(kata: catalog.Kata) -> dict[str, type[Contract]]:
     """The contract classes of a kata's grader, by name."""
-    spec = importlib.util.spec_from_file_location(f"grader_{kata.name}", kata.grader)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = catalog.load(kata.grader)
     found = {name: each for name, each in vars(module).items() if inspect.isclass(each) and issubclass(each, Contract)}
     return {name: each for name, each in found.items() if hasattr(each, "name") and hasattr(each, "cases")}
 

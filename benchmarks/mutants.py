@@ -1,9 +1,10 @@
 """Mutation testing of the graders: one-place mutants of the solutions, and which of them a grader lets through.
 
-    python benchmarks/mutants.py [KATA ...] [--seed 1]
+    nox -s mutants -- [KATA ...] [--seed 1] [--out docs/mutants.md]
 
 Each mutant changes one operator, constant, keyword, call or statement of a solution. Those that make the same program
-in another way (an order of a sum, say) are equivalent and survive rightly; every survivor is shown with its line.
+in another way are equivalent and survive rightly: graders list them as EQUIVALENT, with the reason. Every other
+survivor is shown with its line, and is a hole in a grader.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +20,10 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
-from dojo import abreast, build, catalog, grade  # noqa: E402
+import torch  # noqa: E402
+
+from dojo import abreast, build, catalog, grade, store  # noqa: E402
+from dojo.bugs import Equivalent  # noqa: E402
 from dojo.judge import nursery  # noqa: E402
 
 SWAPS = {
@@ -37,6 +42,8 @@ NAMES = {
     "q": ["k"], "k": ["q", "v"], "v": ["k"], "first": ["second"], "second": ["first"],
     "memory": ["x"], "d_model": ["d_ff"], "d_ff": ["d_model"],
 }  # fmt: skip
+SYMMETRIC = {"promote_types", "transpose"}  # in their arguments
+Row = tuple[str, int, int, list[tuple[str, str]], list[str]]  # kata, mutants, rejected, (line, reason), unexplained
 
 
 def mutants(source: str) -> Iterator[tuple[str, str]]:
@@ -112,7 +119,7 @@ def changes(node: ast.AST) -> Iterator:
                 ("torch", "nn", "F.")
             ):
                 yield lambda n: become(n, n.func.value)
-            if len(node.args) > 1:
+            if len(node.args) > 1 and ast.unparse(node.func).rpartition(".")[2] not in SYMMETRIC:
                 yield lambda n: n.args.reverse()
             for place in range(len(node.keywords)):
                 yield lambda n, place=place: n.keywords.pop(place)
@@ -136,12 +143,45 @@ def become(node: ast.AST, other: ast.AST) -> None:
     node.__class__, node.__dict__ = other.__class__, dict(other.__dict__)
 
 
+def equivalents(kata: catalog.Kata) -> tuple[Equivalent, ...]:
+    """What a kata's grader lists as no mistake."""
+    return getattr(catalog.load(kata.grader), "EQUIVALENT", ())
+
+
+def table(rows: list[Row]) -> str:
+    """What was found, in Markdown."""
+    lines = ["| kata | mutants | rejected | equivalent | unexplained |", "|---|---|---|---|---|"]
+    for name, made, rejected, explained, left in rows:
+        lines.append(f"| `{name}` | {made} | {rejected} | {len(explained)} | {len(left)} |")
+    made, rejected = sum(row[1] for row in rows), sum(row[2] for row in rows)
+    explained, left = sum(len(row[3]) for row in rows), sum(len(row[4]) for row in rows)
+    lines.append(f"| all | {made} | {rejected} | {explained} | {left} |")
+    share = 100 * rejected / max(1, made - explained)
+    return "\n".join(lines) + f"\n\nOf the mutants that are mistakes, {share:.1f}% are rejected.\n"
+
+
+def page(rows: list[Row], command: str) -> str:
+    """The table with all survivors, as a page of the documentation."""
+    head = f"# Mutants of the solutions\n\nMade by `{command}`, torch {torch.__version__}.\n\n{table(rows)}"
+    parts = []
+    for name, _, _, explained, left in rows:
+        lines = [f"- `{line}`: **unexplained**" for line in left]
+        lines += [f"- `{line}`: {reason}" for line, reason in explained]
+        parts += [f"\n## {name}\n\n" + "\n".join(lines) + "\n"] if lines else []
+    return head + "".join(parts)
+
+
 def main() -> int:
-    """Grade all mutants and print a line a kata, and every survivor."""
+    """Grade all mutants; returns 1 if one survives that no grader explains."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="KATA")
+    parser.add_argument("names", nargs="*", metavar="KATA", help="katas or tracks; all when none is named")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the table and the survivors to this file")
     args = parser.parse_args()
+    try:
+        chosen = catalog.select(args.names)
+    except catalog.Trouble as trouble:
+        parser.error(str(trouble))
     zygote = nursery.Zygote()
     grade.import_all()
     options = grade.Options(args.seed, diagnose=False, stop_at_first=True)
@@ -151,8 +191,9 @@ def main() -> int:
         entry = grade.Entry(catalog.katas()[kata], text, "mutant.py", "")
         return grade.run([entry], options, zygote)[0].verdict == "passed"
 
+    rows: list[Row] = []
     with abreast.Crew(survives, zygote, abreast.processors()) as crew:
-        for kata in catalog.select(args.names):
+        for kata in chosen:
             made = list(mutants(build.solution_code(build.read_text(kata.master))))
             done = [0]
 
@@ -161,12 +202,22 @@ def main() -> int:
                 print(f"\r{name} {done[0]}/{total} ", end="", file=sys.stderr, flush=True)
 
             alive = crew.map([(kata.name, text) for text, _ in made], tell)
-            left = [line for (_, line), survived in zip(made, alive, strict=True) if survived]
-            print(f"\r{kata.name:20} {len(made) - len(left):4} of {len(made):4} mutants rejected", flush=True)
+            lines = [line for (_, line), survived in zip(made, alive, strict=True) if survived]
+            known = equivalents(kata)
+            why = {line: next((e.why for e in known if re.search(e.change, line)), "") for line in lines}
+            explained, left = (
+                [(line, why[line]) for line in lines if why[line]],
+                [line for line in lines if not why[line]],
+            )
+            rows.append((kata.name, len(made), len(made) - len(lines), explained, left))
+            print(f"\r{kata.name:20} {len(made) - len(lines):4} of {len(made):4} rejected, {len(explained)} equivalent")
             for line in left:
                 print(f"    survives: {line}", flush=True)
     zygote.close()
-    return 0
+    print("\n" + table(rows))
+    if args.out:
+        store.write_atomic(args.out.resolve(), page(rows, f"nox -s mutants -- {' '.join(sys.argv[1:])}"))
+    return 1 if any(row[4] for row in rows) else 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How often the graders err: right attempts and known bugs, over and over, with fresh inputs on a loaded machine.
 
-    python benchmarks/soak.py [KATA ...] [--solution 500] [--attempts 200] [--bugs 50] [--load 2] [--out soak.json]
+    nox -s soak -- [KATA ...] [--solution 500] [--attempts 200] [--bugs 50] [--load 2] [--out soak.json]
 
 Every solution, every file of tests/attempts and every known bug is graded that many times while other processes keep
 the cores busy and press on memory. A right attempt that is rejected and a bug that passes are written down with their

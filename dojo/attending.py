@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dojo.bugs import Bug
+from dojo.bugs import Bug, Equivalent
 from dojo.contract import Maker, ModuleContract, core, robust
 from dojo.expect import Ban, Call, Draw, fail, refuses, tensor
 from dojo.judge.proxy import Attempt
@@ -296,4 +296,30 @@ COMMON_BUGS = (
         "if num_heads < 1 or d_model % num_heads != 0:",
         "if num_heads < 1:",
     ),
+)
+
+# What mutation makes of the same lines without making a mistake.
+EQUIVALENT = (
+    Equivalent(r"promote_types\(.*float32.*→.*float64", "float64 is wider than the float32 that is asked for."),
+    Equivalent(
+        r"acc = torch.promote_types.*→.*float16",
+        "the scores stay within float16, whose softmax PyTorch computes in float32 and rounds once.",
+    ),
+    Equivalent(r"→.*transpose\((-3, 2|2, -1)\)", "axis 2 of four is axis -2."),
+    Equivalent(r"→.*flatten\(2\)", "axis 2 of four is axis -2."),
+    Equivalent(r"q\.shape.*→.*k\.shape\[-1\]", "queries and keys are equally wide."),
+    Equivalent(r"q\.dtype.*→.*k\.dtype", "queries and keys have one dtype."),
+    Equivalent(r"→\s+scores /=", "the scores are a tensor of its own making, and no gradient needs what they were."),
+    Equivalent(r"heads < 1.*→.*heads < 0", "no heads at all then fail as a division by zero, which is not graded."),
+)
+ROTATING_EQUIVALENT = (
+    Equivalent(r"wide = .*float32.*→.*float64", "float64 is wider than the float32 that is asked for."),
+    Equivalent(r"wide = .*→.*(wide = x$|float16)", "the tables are float64, so the products are too."),
+    Equivalent(r"(cos|sin|turns).*\.to\(wide.*→.*", "the tables stay float64, which is wider; the result is cast."),
+    Equivalent(r"\.to\(device\).*→", "tables of the CPU follow the input at the first call."),
+    Equivalent(r"position = .*float64.*→", "positions are small integers, exact in every dtype."),
+    Equivalent(r"arange\(0, \w+, 2, dtype=torch.float64.*→", "float32 exponents are within float32 arithmetic."),
+    Equivalent(r"positions\.long\(\).*→", "int32 indexes too."),
+    Equivalent(r"positions = torch.arange.*device.*→", "indices of the CPU may index on any device."),
+    Equivalent(r"outside\[0\].*→", "another offending position, or the same as a tensor, is named."),
 )

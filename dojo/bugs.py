@@ -32,6 +32,14 @@ class Bug:
         return master.replace(self.old, self.new)
 
 
+@dataclass(frozen=True)
+class Equivalent:
+    """A change of the master that is no mistake: what "line  →  changed line" must match, and why it is none."""
+
+    change: str  # a regular expression
+    why: str
+
+
 def same_failure(attempt: Fault, bug: Fault) -> bool:
     """Whether a known bug fails a check in the way the attempt does: same place, same values within the budget."""
     if attempt.outcome is not bug.outcome:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
 TRACKS = ("basics", "positions", "attention", "feedforward", "blocks", "models", "accounting")
@@ -173,3 +175,11 @@ def _header(path: Path) -> dict:
     if not isinstance(about, dict):
         raise BrokenMaster(f"{path}: the header between the `# ---` lines has no `dojo:` block under `jupyter:`")
     return about
+
+
+def load(path: Path) -> ModuleType:
+    """A grader or a master as a module of its own, made anew at each call."""
+    spec = importlib.util.spec_from_file_location(f"{path.parent.name}_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

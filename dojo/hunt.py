@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import importlib.util
 import random
 import secrets
 from typing import TYPE_CHECKING
@@ -46,10 +45,7 @@ def main(args: argparse.Namespace) -> int:
 
 def bugs_of(kata: Kata) -> list[Bug]:
     """The table of known bugs of a kata's grader."""
-    spec = importlib.util.spec_from_file_location(f"grader_of_{kata.name}", kata.grader)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.BUGS
+    return catalog.load(kata.grader).BUGS
 
 
 def pick(bugs: list[Bug], master: str, count: int, rng: random.Random) -> list[Bug]:

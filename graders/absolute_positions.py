@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from dojo.bugs import Bug
+from dojo.bugs import Bug, Equivalent
 from dojo.contract import Maker, ModuleContract, core, robust
 from dojo.expect import Call, Draw, drawn_from_normal, parameters_are, refuses
 from dojo.formulas import sinusoids
@@ -277,3 +277,12 @@ BUGS = [
         "return x + self.weight[:length].detach()",
     ),
 ]
+
+EQUIVALENT = (
+    Equivalent(r"float32.*→.*float64", "float64 is wider than the float32 that is asked for."),
+    Equivalent(r"float64.*→", "float32 angles of these tables are within float32 arithmetic."),
+    Equivalent(r"wide = .*→.*(wide = x$|float16)", "the table is float64, so the sum is too."),
+    Equivalent(r"\.to\(wide.*→.*", "the table stays float64, which is wider; the result is cast."),
+    Equivalent(r"\.to\(device\).*→", "a table of the CPU follows the input at the first call."),
+    Equivalent(r"mean=0\.0.*→", "0 is the default."),
+)

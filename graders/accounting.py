@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from dojo.bugs import Bug
+from dojo.bugs import Bug, Equivalent
 from dojo.contract import core, fast, robust
 from dojo.expect import Draw, fail
 from dojo.judge.proxy import Attempt
@@ -316,3 +316,8 @@ BUGS = [
         "return keys_and_values * batch * seq_len * 2",
     ),
 ]
+
+EQUIVALENT = (
+    Equivalent(r"@dataclass.*→", "a Config that is not frozen computes the same."),
+    Equivalent(r"num_kv_heads: int \| None.*→", "an annotation."),
+)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dojo.bugs import Bug
+from dojo.bugs import Bug, Equivalent
 from dojo.contract import Contract
 from dojo.expect import Ban, Call, Draw
 from dojo.rule import Formula
@@ -205,3 +205,13 @@ BUGS = [
         "out = (wide * sigmoid(wide)).to(x.dtype); x.detach().zero_(); return out",
     ),
 ]
+
+EQUIVALENT = (
+    Equivalent(r"wide = .*float32.*→.*float64", "float64 is wider than the float32 that is asked for."),
+    Equivalent(
+        r"wide = .*→.*(wide = x$|float16)",
+        "sigmoid and SiLU lose a rounding or two in half precision, a small multiple of one; GELU's is rejected.",
+    ),
+    Equivalent(r"clamp\(min=0\).*→.*clamp\((min=-1|max=1)\)", "the other half of `where` is what is taken there."),
+    Equivalent(r"wide >= 0.*→.*wide > 0", "both formulas give 1/2 at 0."),
+)

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from dojo.bugs import Bug
+from dojo.bugs import Bug, Equivalent
 from dojo.contract import core, fast, robust
 from dojo.expect import fail, match, operation_count, tensor
 from dojo.judge.faults import Fault
@@ -228,3 +228,8 @@ BUGS = [
         "distance = (query[:, None] - key).square()",
     ),
 ]
+
+EQUIVALENT = (
+    Equivalent(r"num_heads > power.*→", "for a power of two the tail is empty."),
+    Equivalent(r"dtype=torch.float32.*→", "floats make a float32 tensor."),
+)

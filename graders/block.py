@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from dojo import attending
 from dojo.attending import heads_one_by_one, library, normalised_last, stage_by_stage, weights
 from dojo.bugs import Bug
 from dojo.contract import NormedContract, core, robust
@@ -251,3 +252,5 @@ BUGS = [
         "mean_square = x.square().mean(dim=-1, keepdim=True)",
     ),
 ]
+
+EQUIVALENT = (*attending.EQUIVALENT,)

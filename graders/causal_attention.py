@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from dojo import attending
 from dojo.attending import Attention, library, normalised_last, stage_by_stage, weights
 from dojo.bugs import Bug
 from dojo.contract import ModuleContract, core, robust
@@ -263,3 +264,8 @@ BUGS = [
         'self.register_buffer("cos", angles.cos().to(device), persistent=False); self.register_buffer("sin", angles.sin().to(device), persistent=False)',  # noqa: E501
     ),
 ]
+
+EQUIVALENT = (
+    *attending.EQUIVALENT,
+    *attending.ROTATING_EQUIVALENT,
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from dojo import attending
 from dojo.attending import Attention, library, normalised_last, stage_by_stage
 from dojo.bugs import Bug
 from dojo.contract import NormedContract, core, robust
@@ -277,3 +278,5 @@ BUGS = [
         "self.cross_attn = self.self_attn",
     ),
 ]
+
+EQUIVALENT = (*attending.EQUIVALENT,)

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dojo.bugs import Bug
+from dojo.bugs import Bug, Equivalent
 from dojo.contract import ModuleContract, core, robust
 from dojo.expect import Ban, Call, Draw, drawn_from_normal, parameters_are, refuses
 from dojo.judge.proxy import Attempt
@@ -178,3 +178,9 @@ BUGS = [
         "return torch.gather(self.weight, 0, token_ids.reshape(-1, 1).expand(-1, self.weight.shape[1])).reshape(*token_ids.shape, -1)",  # noqa: E501
     ),
 ]
+
+EQUIVALENT = (
+    Equivalent(r"std=1\.0.*→", "1 is the default."),
+    Equivalent(r"outside = .*→.*(< 0\]|> len)", "indexing itself raises IndexError above the table."),
+    Equivalent(r"outside\[0\].*→", "another offending id, or the same as a tensor, is named."),
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from dojo import attending
 from dojo.attending import Attention, library, normalised_last, stage_by_stage
 from dojo.bugs import Bug
 from dojo.contract import NormedContract, core, robust
@@ -270,3 +271,5 @@ BUGS = [
         "if False:",
     ),
 ]
+
+EQUIVALENT = (*attending.EQUIVALENT,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from dojo import attending
 from dojo.attending import Attention, library, normalised_last, stage_by_stage
 from dojo.bugs import Bug
 from dojo.contract import NormedContract, core, robust
@@ -249,3 +250,5 @@ BUGS = [
         "self.ffn_norm = self.attn_norm",
     ),
 ]
+
+EQUIVALENT = (*attending.EQUIVALENT,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dojo import attending
 from dojo.attending import COMMON_BUGS, AttentionContract, weights
 from dojo.bugs import Bug
 from dojo.contract import robust
@@ -75,3 +76,5 @@ BUGS = [
         "if num_kv_heads < 1:",
     ),
 ]
+
+EQUIVALENT = (*attending.EQUIVALENT,)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from dojo import attending
 from dojo.attending import Attention, library, normalised_last, stage_by_stage, weights
-from dojo.bugs import Bug
+from dojo.bugs import Bug, Equivalent
 from dojo.contract import NormedContract, core, robust
 from dojo.expect import Call, Draw, fail, parameters_are, refuses, tensor
 from dojo.formulas import (
@@ -325,3 +326,12 @@ BUGS = [
         'self.register_buffer("sin", angles.sin().to(device), persistent=False)',
     ),
 ]
+
+EQUIVALENT = (
+    *attending.EQUIVALENT,
+    *attending.ROTATING_EQUIVALENT,
+    Equivalent(r"if .*(heads|head_dim).*→", "head counts that do not divide are not graded: the contract names none."),
+    Equivalent(r"raise ValueError.*(heads|odd).*→", "head counts that do not divide are not graded."),
+    Equivalent(r"token_ids\.shape\[-1\].*→.*shape\[1\]", "axis 1 of two is the last."),
+    Equivalent(r"positions = torch.arange\(seq.*→", "indices of the CPU may index on any device."),
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dojo import attending
 from dojo.attending import COMMON_BUGS, FUSED, AttentionContract
 from dojo.bugs import Bug
 from dojo.expect import Call, Draw
@@ -68,3 +69,5 @@ BUGS = [
         "self.v_proj = nn.Linear(d_model, d_model, device=device, dtype=dtype)",
     ),
 ]
+
+EQUIVALENT = (*attending.EQUIVALENT,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dojo import attending
 from dojo.attending import COMMON_BUGS, AttentionContract
 from dojo.bugs import Bug
 from dojo.contract import fast
@@ -60,3 +61,5 @@ BUGS = [
         "k = self.k_proj(x).unsqueeze(-3).repeat_interleave(self.num_heads, -3)",
     ),
 ]
+
+EQUIVALENT = (*attending.EQUIVALENT,)

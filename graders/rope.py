@@ -8,8 +8,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from dojo import rule
-from dojo.bugs import Bug
+from dojo import attending, rule
+from dojo.bugs import Bug, Equivalent
 from dojo.contract import ModuleContract, core, fast, robust
 from dojo.expect import Call, Draw, build, fail, refuses, tensor
 from dojo.judge.proxy import Attempt
@@ -372,3 +372,8 @@ BUGS = [
         "sin = torch.complex(self.cos, self.sin)[positions].imag",
     ),
 ]
+
+EQUIVALENT = (
+    *attending.ROTATING_EQUIVALENT,
+    Equivalent(r"outside\[0\].*→", "another offending position, or the same as a tensor, is named."),
+)

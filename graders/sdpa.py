@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from dojo import attending
 from dojo.attending import FUSED, SCORE_BUGS, Attention, library, normalised_last, stage_by_stage, term_by_term
 from dojo.bugs import Bug
 from dojo.contract import Contract, core
@@ -155,3 +156,5 @@ BUGS = [
         "return weights @ v.to(acc)",
     ),
 ]
+
+EQUIVALENT = (*attending.EQUIVALENT,)

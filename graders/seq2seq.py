@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from dojo import attending
 from dojo.attending import Attention, library, normalised_last, stage_by_stage
-from dojo.bugs import Bug
+from dojo.bugs import Bug, Equivalent
 from dojo.contract import NormedContract, core, robust
 from dojo.dropping import DropoutContract
 from dojo.expect import Call, Draw, fail, parameters_are, refuses, tensor
@@ -346,3 +347,11 @@ BUGS = [
         "if False:",
     ),
 ]
+
+EQUIVALENT = (
+    *attending.EQUIVALENT,
+    Equivalent(r"EPS = 1e-12.*→", "beside the variance of any input an eps of 1e-12 is nothing."),
+    Equivalent(r"float64.*→", "float32 angles of this table are within float32 arithmetic."),
+    Equivalent(r"\.to\(device\).*→|sinusoids.*→", "a table of the CPU follows the input at the first call."),
+    Equivalent(r"(\.to\(acc\)|tokens).*→", "the table is float64, so the sum is in no less than was asked for."),
+)

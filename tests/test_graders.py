@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 
-from dojo import build, catalog
+from dojo import build, catalog, hunt
 from dojo.bugs import Bug
 from tests.conftest import Grade, failures, told
 
@@ -20,10 +19,7 @@ def bugs_of(kata: catalog.Kata) -> list[Bug]:
     """The table of known bugs of a kata's grader; none where the grader is missing, which a test below tells."""
     if not kata.grader.exists():
         return []
-    spec = importlib.util.spec_from_file_location(f"grader_of_{kata.name}", kata.grader)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.BUGS
+    return hunt.bugs_of(kata)
 
 
 BUGS = [(name, bug) for name, kata in KATAS.items() for bug in bugs_of(kata)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from types import ModuleType
 
@@ -14,10 +13,7 @@ from dojo import catalog, rule
 
 def solution(name: str) -> ModuleType:
     """The module of a hidden solution."""
-    spec = importlib.util.spec_from_file_location(f"solution_{name}", catalog.katas()[name].master)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return catalog.load(catalog.katas()[name].master)
 
 
 def agree(theirs: Callable[[torch.dtype], Tensor], ours: Callable[[torch.dtype], Tensor]) -> None:
