@@ -217,7 +217,8 @@ def _run_elsewhere(func: Any, args: tuple, kwargs: dict) -> Any:
     if target is None:
         # A 0-dim tensor of the CPU may join any device, and so may CPU indices into a tensor that lives elsewhere.
         indexing = func is _aten.index.Tensor and isinstance(args[0], _Elsewhere)
-        strangers = [t for t in tensors if not isinstance(t, _Elsewhere) and t.dim() > 0]
+        # `torch.tensor(…, device=…)` goes past us and gives a true meta tensor: what meets it cannot be told from here.
+        strangers = [t for t in tensors if not isinstance(t, _Elsewhere) and t.dim() > 0 and not t.is_meta]
         if theirs and strangers and not indexing and func not in _MAY_MIX:
             raise MixedDevices(f"{func.overloadpacket.__name__} met tensors of two devices")
         away = bool(theirs) if func not in _MAY_MIX else isinstance(args[0], _Elsewhere)
