@@ -106,6 +106,7 @@ def _add_grade(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, metavar="N", help="repeat a run with the seed that its verdict printed")
     parser.add_argument("-k", dest="expression", metavar="EXPR", help="run only checks whose name matches")
     parser.add_argument("-x", dest="exitfirst", action="store_true", help="stop at the first check that fails")
+    parser.add_argument("--sandbox", action="store_true", help="run the attempt under bubblewrap too (Linux)")
     parser.add_argument("--pdb", action="store_true", help="debug the attempt where it fails; the verdict is unjudged")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with pictures of what failed to FILE")
     _add_no_record(parser)

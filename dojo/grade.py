@@ -62,12 +62,18 @@ def main(args: argparse.Namespace) -> int:
     katas = catalog.select(args.names)
     if args.attempt is not None and (len(katas) != 1 or not args.names):
         raise Trouble("--attempt grades one file as one kata: name that kata, as in `grade rope --attempt FILE`")
-    hatchery = None if args.pdb else nursery.Zygote()  # before torch, so that both import it side by side
+    around = []
+    if args.sandbox:
+        from dojo.judge import sandbox
+
+        around = sandbox.prefix()
+    # before torch, so that both import it side by side
+    hatchery = None if args.pdb else nursery.Zygote(around=around)
     try:
         entries = [_entry(kata, args) for kata in katas]
         from dojo.screen import Screen
 
-        device, hatchery = _device(args.device, hatchery)
+        device, hatchery = _device(args.device, hatchery, around)
         options = Options(fresh_seed(args.seed), args.tier, device, args.expression or "", args.exitfirst, args.pdb)
         screen = Screen(sys.stdout)
         verdicts = side_by_side(entries, options, hatchery, screen)
@@ -269,7 +275,9 @@ def read(path: Path) -> str:
         raise Trouble(f"{path} cannot be read as a notebook: {error}") from None
 
 
-def _device(word: str, hatchery: nursery.Zygote | None) -> tuple[str, nursery.Zygote | nursery.FreshStarts | None]:
+def _device(
+    word: str, hatchery: nursery.Zygote | None, around: list[str]
+) -> tuple[str, nursery.Zygote | nursery.FreshStarts | None]:
     """The device to grade on, and where its workers come from: CUDA contexts do not survive a fork."""
     import torch
 
@@ -277,7 +285,7 @@ def _device(word: str, hatchery: nursery.Zygote | None) -> tuple[str, nursery.Zy
         return "cpu" if word == "auto" else word, hatchery
     if hatchery is not None:
         hatchery.close()
-        hatchery = nursery.FreshStarts()
+        hatchery = nursery.FreshStarts(around)
     return "cuda", hatchery
 
 

@@ -108,6 +108,7 @@ def test_grade_has_quiet_defaults(graded):
         "expression": None,
         "exitfirst": False,
         "pdb": False,
+        "sandbox": False,
     }
 
 

@@ -43,7 +43,7 @@ def confine(readable: Sequence[str], memory: int | None) -> list[str]:
     """
     # Half of torch wants a folder for its caches on import, and would make one: this one exists, and stays shut.
     tempfile.tempdir = os.environ["TORCHINDUCTOR_CACHE_DIR"] = "/tmp"
-    found = {os.path.realpath(path) for path in (*_needed(), *readable) if os.path.exists(path)}
+    found = {os.path.realpath(path) for path in (*needed(), *readable) if os.path.exists(path)}
     layers = {
         "rlimits": lambda: limit_resources(memory),
         "landlock": lambda: hide_files(sorted(found)),
@@ -53,7 +53,7 @@ def confine(readable: Sequence[str], memory: int | None) -> list[str]:
     return [name for name, take in layers.items() if take()]
 
 
-def _needed() -> list[str]:
+def needed() -> list[str]:
     """What Python and torch read by themselves. Never a whole prefix: an environment may share it with a project."""
     prefixes = {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix}
     libraries = [os.path.join(prefix, name) for prefix in prefixes for name in ("lib", "lib64")]

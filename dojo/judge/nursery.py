@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -18,10 +19,11 @@ SCRIPT = Path(__file__).with_name("zygote.py")
 class Zygote:
     """The process that workers are forked from. Start it early: it imports torch while the judge does too."""
 
-    def __init__(self, parent: Zygote | None = None) -> None:
+    def __init__(self, parent: Zygote | None = None, around: Sequence[str] = ()) -> None:
+        """`around` are the words of a sandbox, before the command that starts the zygote."""
         ours, theirs = socket.socketpair()
         self.control = ours
-        self.process = None if parent else _start([theirs.fileno()])
+        self.process = None if parent else _start(around, [theirs.fileno()])
         self.alive: set[int] = set()
         self.children: set[Zygote] = set()
         if parent:
@@ -74,12 +76,13 @@ class Zygote:
 class FreshStarts:
     """The same for CUDA, whose contexts do not survive a fork: each worker is a new process that imports torch."""
 
-    def __init__(self) -> None:
+    def __init__(self, around: Sequence[str] = ()) -> None:
+        self.around = around
         self.processes: dict[int, subprocess.Popen] = {}
 
     def fork(self, channel: socket.socket, output: int, config: dict) -> int:
         """A new worker on this channel; returns its process id."""
-        process = _start([channel.fileno(), output], json.dumps(config))
+        process = _start(self.around, [channel.fileno(), output], json.dumps(config))
         self.processes[process.pid] = process
         return process.pid
 
@@ -98,9 +101,9 @@ class FreshStarts:
             self.bury(pid)
 
 
-def _start(descriptors: list[int], *more: str) -> subprocess.Popen:
+def _start(around: Sequence[str], descriptors: list[int], *more: str) -> subprocess.Popen:
     # -I: no user site, no PYTHON* variables, no current folder on the path.
-    command = [sys.executable, "-I", str(SCRIPT), str(PROJECT), ",".join(map(str, descriptors)), *more]
+    command = [*around, sys.executable, "-I", str(SCRIPT), str(PROJECT), ",".join(map(str, descriptors)), *more]
     return subprocess.Popen(
         command,
         pass_fds=descriptors,

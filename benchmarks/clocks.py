@@ -1,0 +1,167 @@
+"""How often the time checks err on a loaded machine: right attempts called slow, and slow ones let through.
+
+    python benchmarks/clocks.py [KATA ...] [--races 20] [--slow 3] [--load 2] [--out docs/clocks.md]
+
+While other processes keep the cores busy, each solution and every other right attempt races against the solution as
+in a grading, and so does the solution made to do its work over and over, `--slow` times as often as its limit allows.
+Counted are the verdicts. From the share of single pairs that came out over the limit though they were not, by its upper
+bound at 95%, follows the probability that the sequential test calls a right attempt slow: a walk of one step up or down
+a pair that reaches the upper end before the lower. (It takes pairs as independent: each is drawn and shuffled afresh.)
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(PROJECT))
+
+from benchmarks.margins import contracts  # noqa: E402
+from benchmarks.soak import BUSY  # noqa: E402
+from dojo import build, catalog, grade, store  # noqa: E402
+from dojo.contract import Contract  # noqa: E402
+from dojo.expect import Draw  # noqa: E402
+from dojo.judge import nursery, race  # noqa: E402
+
+STEP = math.log(race.P1 / race.P0)
+UP = math.ceil(math.log((1 - race.MISS) / race.FALSE_ALARM) / STEP)
+DOWN = math.ceil(-math.log(race.MISS / (1 - race.FALSE_ALARM)) / STEP)
+AGAIN = """
+
+_once = {name}
+if isinstance(_once, type):
+    class {name}(_once):
+        def forward(self, *args, **kwargs):
+            for _ in range({times}):
+                result = super().forward(*args, **kwargs)
+            return result
+else:
+    def {name}(*args, **kwargs):
+        for _ in range({times}):
+            result = _once(*args, **kwargs)
+        return result
+"""
+HEAD = """\
+# False alarms and misses of the time checks
+
+Measured by `python benchmarks/clocks.py` with {load} busy processes beside. A slow attempt takes {slow:g} times its
+limit. The third column is the slowest of the right attempts, by its median.
+
+| | limit | slowest | races of right attempts | called slow | undecided | slow ones caught |
+|---|---|---|---|---|---|---|
+"""
+
+
+def ruin(p: float) -> float:
+    """The probability that a walk with this chance of a step up is UP above its start before it is DOWN below."""
+    if p <= 0:
+        return 0.0
+    odds = (1 - p) / p
+    return DOWN / (UP + DOWN) if odds == 1 else (odds**DOWN - 1) / (odds ** (UP + DOWN) - 1)
+
+
+def at_most(count: int, total: int) -> float:
+    """The upper end of the 95% interval of a share (Wilson)."""
+    z, share = 1.96, count / total
+    centre, spread = share + z * z / (2 * total), z * math.sqrt(share * (1 - share) / total + z * z / (4 * total**2))
+    return (centre + spread) / (1 + z * z / total)
+
+
+def races(contract: type[Contract], source: str, master: str, count: int, zygote: nursery.Zygote) -> list[race.Race]:
+    """The grader's race between a source and the solution, so many times on fresh inputs."""
+    make = grade._judged(grade.Options(0), zygote)
+    attempt, reference = make(source, "attempt.py"), make(master, "reference.py")
+    try:
+        return [contract().race(attempt, reference, Draw(seed)) for seed in range(count)]
+    finally:
+        attempt.close()
+        reference.close()
+
+
+def others(kata: catalog.Kata) -> list[str]:
+    """The other right attempts, which are what must not be called slow."""
+    return [path.read_text("utf-8") for path in sorted((PROJECT / "tests" / "attempts" / kata.name).glob("*.py"))]
+
+
+@dataclass
+class Total:
+    """What all races came to."""
+
+    right: int = 0
+    alarms: int = 0
+    undecided: int = 0
+    over: int = 0  # single pairs, over the limit by chance
+    pairs: int = 0
+    slow: int = 0
+    caught: int = 0
+
+    def add(self, right: list[race.Race], wrong: list[race.Race]) -> None:
+        """Count the races of right attempts and those of slow ones."""
+        self.right += len(right)
+        self.alarms += sum(each.slower is True for each in right)
+        self.undecided += sum(each.slower is None for each in right)
+        self.over += sum((each.pairs - DOWN) // 2 for each in right if each.slower is False)
+        self.pairs += sum(each.pairs for each in right if each.slower is False)
+        self.slow += len(wrong)
+        self.caught += sum(each.slower is True for each in wrong)
+
+    def said(self) -> str:
+        """In words."""
+        bound = at_most(self.over, self.pairs)
+        return (
+            f"\n\nIn all {self.right} races of right attempts: {self.alarms} called slow, {self.undecided} undecided.\n"
+            f"Of {self.slow} slow ones {self.caught} were caught ({100 * self.caught / self.slow:.1f}%).\n\n"
+            f"{self.over} of {self.pairs} pairs came out over the limit by chance, at most {100 * bound:.3g}% (95%).\n"
+            f"An attempt is called slow when {UP} more pairs are over than under before {DOWN} more are under than\n"
+            f"over: with that share, a probability below {ruin(bound):.1e}.\n"
+        )
+
+
+def main() -> int:
+    """Print the table; returns 1 if a right attempt was called slow."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="KATA", help="katas or tracks; all when none is named")
+    parser.add_argument("--races", type=int, default=20, metavar="N", help="races of each kind, for each function")
+    parser.add_argument("--slow", type=float, default=3.0, metavar="X", help="times the limit that a slow one takes")
+    parser.add_argument("--load", type=int, default=2, metavar="N", help="processes that keep cores busy meanwhile")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the table to this file")
+    args = parser.parse_args()
+    rows, total = [], Total()
+    load = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(args.load)]
+    zygote = nursery.Zygote()
+    grade.import_all()
+    try:
+        for kata in catalog.select(args.names):
+            master = build.read_text(kata.master)
+
+            def race_often(contract: type[Contract], source: str, master: str = master) -> list[race.Race]:
+                return races(contract, source, master, args.races, zygote)
+
+            for name, contract in ((c.name, c) for c in contracts(kata).values() if hasattr(c, "timed")):
+                print(f"\r{kata.name}: {name} ".ljust(60), end="", file=sys.stderr, flush=True)
+                times = math.ceil(args.slow * contract.time_limit)
+                right = [each for text in (master, *others(kata)) for each in race_often(contract, text)]
+                wrong = race_often(contract, master + AGAIN.format(name=name, times=times))
+                total.add(right, wrong)
+                called, open_ = (sum(each.slower is verdict for each in right) for verdict in (True, None))
+                ratio, seen = max(each.ratio for each in right), sum(each.slower is True for each in wrong)
+                limit = f"{contract.time_limit:.0f} × | {ratio:.1f} ×"
+                rows.append(f"| `{name}` | {limit} | {len(right)} | {called} | {open_} | {seen} of {len(wrong)} |")
+    finally:
+        zygote.close()
+        for process in load:
+            process.kill()
+    page = HEAD.format(load=args.load, slow=args.slow) + "\n".join(rows) + total.said()
+    print("\r" + page)
+    if args.out:
+        store.write_atomic(args.out.resolve(), page)
+    return 1 if total.alarms else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""bubblewrap around the workers: nothing to find, nothing to call, and the same verdicts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from dojo import build, catalog, grade
+from dojo.catalog import ROOT, Trouble
+from dojo.judge import nursery, sandbox
+from tests.conftest import SEED, told
+
+sandboxed = pytest.mark.skipif(shutil.which("bwrap") is None, reason="no bubblewrap on this machine")
+ATTACKS = Path(__file__).parent / "attacks"
+LOOK = f"""
+import json, os, socket
+absent = {[str(ROOT / name) for name in ("solutions", "graders", "tests", ".dojo")]} + ["/etc/passwd", "/home"]
+found = [path for path in absent if os.path.exists(path)]
+print(json.dumps([found, [name for _, name in socket.if_nameindex()], os.listdir("/tmp")]))
+"""
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[nursery.Zygote]:
+    zygote = nursery.Zygote(around=sandbox.prefix())
+    yield zygote
+    process = psutil.Process(zygote.process.pid)
+    family = [process, *process.children(recursive=True)]
+    zygote.close()
+    assert not psutil.wait_procs(family, timeout=10)[1], "the sandbox is gone with all that was in it"
+
+
+@sandboxed
+def test_there_is_nothing_to_find_and_no_network() -> None:
+    command = [*sandbox.prefix(), sys.executable, "-I", "-c", LOOK]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert json.loads(shown) == [[], ["lo"], []]
+
+
+@sandboxed
+@pytest.mark.parametrize("name", ["softmax", "rope", "lm"])
+def test_a_solution_passes_in_it(name: str, zygote: nursery.Zygote) -> None:
+    kata = catalog.katas()[name]
+    entry = grade.Entry(kata, build.read_text(kata.master), "attempt.py", "")
+    verdict = grade.run([entry], grade.Options(SEED), zygote)[0]
+    assert verdict.verdict == "passed", told(verdict)
+
+
+@sandboxed
+@pytest.mark.parametrize(("name", "says"), [("segfault", "crashed"), ("hang_in_cpp", "no answer after")])
+def test_attacks_end_in_it_as_they_do_outside(name: str, says: str, zygote: nursery.Zygote) -> None:
+    source = (ATTACKS / f"{name}.py").read_text()
+    entry = grade.Entry(catalog.katas()["softmax"], source, "attempt.py", "")
+    assert says in told(grade.run([entry], grade.Options(SEED, tier="core"), zygote)[0])
+
+
+def test_where_bubblewrap_is_missing_or_broken_the_user_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(Trouble, match="install your system's package `bubblewrap`"):
+        sandbox.prefix()
+    monkeypatch.setattr(shutil, "which", lambda _: "/bin/false")
+    with pytest.raises(Trouble, match="bubblewrap does not work here: exit status 1"):
+        sandbox.prefix()
