@@ -262,7 +262,7 @@ def source_lines(parts: dict[str, str], names: Iterable[str]) -> str:
 def _mentions(source: str, wanted: set[str]) -> list[tuple[int, str]]:
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     numbers = {
         node.lineno

@@ -248,6 +248,8 @@ def _entry(kata: Kata, args: argparse.Namespace) -> Entry:
             print(sync.sync(kata) or "", file=sys.stderr)
         return Entry(kata, read(kata.stub), kata.say(kata.stub), command)
     path = Path(args.attempt)
+    if path.exists() and path.samefile(kata.master) and path.parent.absolute() != kata.master.parent:
+        raise Trouble(f"{path} is a link to {kata.say(kata.master)}, the answer itself: there is nothing to grade")
     return Entry(kata, read(path), str(path), f"{command} --attempt {shlex.quote(str(path))}")
 
 
@@ -256,7 +258,11 @@ SOURCE_LIMIT = 4 << 20
 
 def read(path: Path) -> str:
     """The text of an attempt; a notebook's code cells count as one. Raises Trouble, which names what is wrong."""
-    if not path.is_file():
+    if path.exists() and not path.is_file():
+        raise Trouble(
+            f"{path} is {'a folder' if path.is_dir() else 'no regular file'}: name a Python file or a notebook"
+        )
+    if not path.exists():
         near = sorted(p.name for p in path.parent.glob("*.py"))[:8] if path.parent.is_dir() else []
         raise Trouble(f"there is no file {path}" + (f"; in {path.parent} there are {', '.join(near)}" if near else ""))
     if path.stat().st_size > SOURCE_LIMIT:
