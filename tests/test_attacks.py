@@ -87,7 +87,7 @@ def test_attack_fails_with_a_clear_sentence_and_leaves_nothing(
     name: str, graded: Grade, zygote: nursery.Zygote, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOJO_TEST_SECRET", "hunter2")
-    verdict = graded("softmax", (FOLDER / f"{name}.py").read_text(), f"{name}.py")
+    verdict = graded("softmax", (FOLDER / f"{name}.py").read_text(), f"{name}.py", diagnose=False)
     assert verdict.verdict == ("broken" if name in BROKEN else "failed")
     said = told(verdict)
     assert any(words in said for words in SAYS[name]), said
@@ -102,5 +102,5 @@ def test_attack_fails_with_a_clear_sentence_and_leaves_nothing(
 def test_a_later_attempt_is_graded_as_if_nothing_had_been(graded: Grade) -> None:
     attack = (FOLDER / "patches_comparisons.py").read_text()
     solution = (FOLDER.parents[1] / "solutions" / "softmax.py").read_text()
-    assert graded("softmax", attack).verdict == "failed"
+    assert graded("softmax", attack, diagnose=False).verdict == "failed"
     assert graded("softmax", solution).verdict == "passed"

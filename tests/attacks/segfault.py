@@ -5,7 +5,7 @@ import sys
 
 def softmax(x, dim=-1):
     sys.setrecursionlimit(10**9)
-    nested = []
-    for _ in range(3 * 10**5):
-        nested = [nested]
-    return repr(nested)
+    one, other = [], []
+    for _ in range(2 * 10**5):
+        one, other = [one], [other]
+    return one == other
