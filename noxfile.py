@@ -123,7 +123,7 @@ def build(session: nox.Session) -> None:
 @nox.session(python=False)
 def tests(session: nox.Session) -> None:
     """Run the project's own tests (words after -- go to pytest)."""
-    _run(_python(session, "test"), "-m", "pytest", "--numprocesses=logical", *session.posargs)
+    _run(_python(session, "test"), "-m", "pytest", "--numprocesses=logical", "--dist=worksteal", *session.posargs)
 
 
 @nox.session(python=False)

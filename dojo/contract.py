@@ -166,7 +166,8 @@ class Contract:
         for axis, make in self.growth.items():
             counts = []
             for size in (small, large):
-                counts.append(operation_count(self.cost(attempt, make(draw, size))))
+                callee, args, kwargs = self.at_hand(attempt, make(draw, size))
+                counts.append(operation_count(callee.operations(*args, **kwargs)))
             # A few operations more or less are a matter of shapes; one more for each further element is a loop.
             if counts[1] - counts[0] >= large - small:
                 sentence = f"the number of tensor operations does not grow with {axis}"
@@ -180,7 +181,8 @@ class Contract:
         small, factor = 64, 8
         largest = []
         for size in (small, factor * small):
-            bytes_of = self.cost(attempt, type(self).linear_in(draw, size))["largest"]
+            callee, args, kwargs = self.at_hand(attempt, type(self).linear_in(draw, size))
+            bytes_of = callee.largest(*args, **kwargs)
             if not bytes_of:
                 fail("tensors are made in the thread that is called", "no operation was seen there")
             largest.append(max(bytes_of.items(), key=lambda item: item[1]))
@@ -275,11 +277,10 @@ class Contract:
         readings.append(self.ready(attempt, call).observe(*args, watched=list(self.ban.functions), **kwargs))
         return readings
 
-    def cost(self, attempt: Attempt, call: Call) -> dict:
-        """Operations and largest tensors of a call."""
+    def at_hand(self, attempt: Attempt, call: Call) -> tuple[Callee, tuple, dict[str, Any]]:
+        """What to call, with its parameters loaded, and the arguments of a call, on the device of the grading."""
         call = self.on_device(attempt, call)
-        args, kwargs = self.arguments(call)
-        return self.ready(attempt, call).observe(*args, **kwargs)
+        return self.ready(attempt, call), *self.arguments(call)
 
     def verify(
         self,

@@ -238,7 +238,7 @@ class Ban:
 
 
 def operation_count(reading: dict) -> int:
-    """How many operations ran, in whichever thread; the profiler's count has those within others besides.
+    """How many operations ran, in whichever thread; the profiler counts those within others besides.
 
     Raises Wrong when there were none: what needs no operation was not computed.
     """

@@ -164,7 +164,10 @@ def test_interrupting_the_kernel_interrupts_the_grading_and_leaves_no_process(ke
     assert any("interrupted, and not judged" in text for text in texts)
 
 
-def test_hint_reveal_history_and_next_speak_in_a_notebook(project: Path, run: Run) -> None:
+def test_hint_reveal_history_and_next_speak_in_a_notebook(
+    project: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOJO_HOME", str(tmp_path))
     (project / ".dojo" / "passed.json").unlink(missing_ok=True)  # of the tests before
     calls = ["hint('mqa')", "reveal('mqa')", "reveal('mqa', spoil=True)", "history('mqa')", "next_kata()"]
     _, *shown = run(IMPORT, *calls, "check('mqqa')", "hint('rpoe')")

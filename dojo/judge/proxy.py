@@ -122,6 +122,16 @@ class Callee:
             reply["value"] = Module(self.attempt, reply["value"])
         return reply
 
+    def operations(self, *args: Any, **kwargs: Any) -> dict:
+        """The readings of `observe` that watching alone gives: operations in all threads."""
+        inner = {"do": "call", "target": self.target, "args": args, "kwargs": kwargs}
+        return self.attempt.ask(do="observe", inner=inner, watched=[], counted=False)["meter"]
+
+    def largest(self, *args: Any, **kwargs: Any) -> dict:
+        """The readings of `observe` that counting alone gives: bytes of the largest tensors, by operation."""
+        inner = {"do": "call", "target": self.target, "args": args, "kwargs": kwargs}
+        return self.attempt.ask(do="observe", inner=inner, watched=None)["meter"]["largest"]
+
     def observe(self, *args: Any, watched: list[str] | None = None, **kwargs: Any) -> dict:
         """Meter readings of a call, as `judge.meter` reports them."""
         inner = {"do": "call", "target": self.target, "args": args, "kwargs": kwargs}

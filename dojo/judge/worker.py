@@ -170,14 +170,19 @@ class Session:
         self.objects[target.number].train(training)
         return {}
 
-    def observe(self, watched: list[str], inner: dict) -> dict:
-        """Do `inner` twice, counting operations the first time and watching every thread the second."""
+    def observe(self, inner: dict, watched: list[str] | None, counted: bool = True) -> dict:
+        """Do `inner` once with operations counted, and once with every thread watched; None watches nothing."""
         calls = self._handler(inner)
-        with meter.counting() as count:
-            value = calls()
-        with meter.watching(watched) as seen:
-            calls()
-        return value | {"meter": count.report() | seen.report()}
+        value, readings = {}, meter.Counting().report() | meter.Watching().report()
+        if counted:
+            with meter.counting() as count:
+                value = calls()
+            readings |= count.report()
+        if watched is not None:
+            with meter.watching(watched) as seen:
+                again = calls()
+            value, readings = value or again, readings | seen.report()
+        return value | {"meter": readings}
 
     def elsewhere(self, target: Any, args: tuple, kwargs: dict) -> dict:
         """Call on a device of our own making, to see what stays behind on the CPU."""
