@@ -11,6 +11,7 @@ large tensor moves in the same time in the same run: near 1 for work that memory
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import statistics
 import sys
@@ -25,7 +26,7 @@ import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch import Tensor  # noqa: E402
 
-from benchmarks.margins import contracts  # noqa: E402
+from benchmarks import subjects  # noqa: E402
 from dojo import catalog, store  # noqa: E402
 from dojo.expect import Call, Draw  # noqa: E402
 
@@ -130,7 +131,7 @@ def row(kata: catalog.Kata, name: str, contract: type, device: str, pairs: int, 
         runs.append(lambda: peer(call.init, call.params, **call.inputs))
         torch.testing.assert_close(runs[0](), runs[1](), atol=1e-2, rtol=1e-2, equal_nan=True)
     taken = measure(runs, device, pairs)
-    ratio = statistics.median(a / b for a, b in zip(*taken, strict=True)) if peer else float("nan")
+    ratio = statistics.median(a / b for a, b in zip(*taken, strict=True)) if peer else math.nan
     seconds = statistics.median(taken[0])
     moved = size(*call.inputs.values(), *call.params.values(), runs[0]())
     return kata.name, name, 1000 * seconds, ratio, moved / seconds / speed
@@ -142,7 +143,7 @@ def table(rows: list[tuple], device: str) -> str:
     lines = ["| kata | | " + ("ms | " if gpu else "") + "× PyTorch's own | share of a copy's speed |"]
     lines.append("|---|---|" + "---|" * (3 if gpu else 2))
     for kata, name, ms, ratio, share in rows:
-        own = f"{ratio:.2f}" if ratio == ratio else "–"
+        own = "–" if math.isnan(ratio) else f"{ratio:.2f}"
         lines.append(f"| `{kata}` | `{name}` | " + (f"{ms:.3f} | " if gpu else "") + f"{own} | {share:.2f} |")
     return "\n".join(lines) + "\n"
 
@@ -154,7 +155,7 @@ def plot(rows: list[tuple], path: Path) -> None:
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 
-    known = [row for row in rows if row[3] == row[3]]
+    known = [row for row in rows if not math.isnan(row[3])]
     figure, axis = plt.subplots(figsize=(8, 0.35 * len(known) + 1.2), layout="constrained")
     axis.barh([f"{row[0]}: {row[1]}" for row in known], [row[3] for row in known])
     axis.axvline(1, color="black", linewidth=1)
@@ -174,16 +175,13 @@ def main() -> int:
     args = parser.parse_args()
     if args.device == "cuda" and not torch.cuda.is_available():
         parser.error("there is no GPU here that PyTorch can use; without --device it measures ratios on the CPU")
-    try:
-        chosen = catalog.select(args.names)
-    except catalog.Trouble as trouble:
-        parser.error(str(trouble))
+    chosen = subjects.chosen(parser, args.names)
     torch.set_num_threads(1)
     rows = []
     with torch.inference_mode():
         speed = copies_per_second(args.device)
         for kata in chosen:
-            for name, contract in ((c.name, c) for c in contracts(kata).values() if hasattr(c, "timed")):
+            for name, contract in subjects.timed(kata):
                 print(f"\r{kata.name}: {name} ".ljust(60), end="", file=sys.stderr, flush=True)
                 rows.append(row(kata, name, contract, args.device, args.pairs, speed))
     place = torch.cuda.get_device_name() if args.device == "cuda" else "one thread of the CPU"

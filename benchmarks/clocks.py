@@ -21,9 +21,9 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
-from benchmarks.margins import contracts  # noqa: E402
+from benchmarks import subjects  # noqa: E402
 from benchmarks.soak import BUSY  # noqa: E402
-from dojo import build, catalog, grade, store  # noqa: E402
+from dojo import build, grade, store  # noqa: E402
 from dojo.contract import Contract  # noqa: E402
 from dojo.expect import Draw  # noqa: E402
 from dojo.judge import nursery, race  # noqa: E402
@@ -83,11 +83,6 @@ def races(contract: type[Contract], source: str, master: str, count: int, zygote
         reference.close()
 
 
-def others(kata: catalog.Kata) -> list[str]:
-    """The other right attempts, which are what must not be called slow."""
-    return [path.read_text("utf-8") for path in sorted((PROJECT / "tests" / "attempts" / kata.name).glob("*.py"))]
-
-
 @dataclass
 class Total:
     """What all races came to."""
@@ -136,16 +131,18 @@ def main() -> int:
     zygote = nursery.Zygote()
     grade.import_all()
     try:
-        for kata in catalog.select(args.names):
+        for kata in subjects.chosen(parser, args.names):
             master = build.read_text(kata.master)
 
             def race_often(contract: type[Contract], source: str, master: str = master) -> list[race.Race]:
                 return races(contract, source, master, args.races, zygote)
 
-            for name, contract in ((c.name, c) for c in contracts(kata).values() if hasattr(c, "timed")):
+            for name, contract in subjects.timed(kata):
                 print(f"\r{kata.name}: {name} ".ljust(60), end="", file=sys.stderr, flush=True)
                 times = math.ceil(args.slow * contract.time_limit)
-                right = [each for text in (master, *others(kata)) for each in race_often(contract, text)]
+                right = [
+                    each for text in (master, *subjects.attempts(kata).values()) for each in race_often(contract, text)
+                ]
                 wrong = race_often(contract, master + AGAIN.format(name=name, times=times))
                 total.add(right, wrong)
                 called, open_ = (sum(each.slower is verdict for each in right) for verdict in (True, None))

@@ -10,7 +10,6 @@ attempt, worst first; it should stay below 0.3, and whatever is above 1 is a rig
 from __future__ import annotations
 
 import argparse
-import inspect
 import sys
 import types
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ sys.path.insert(0, str(PROJECT))
 
 import torch  # noqa: E402
 
+from benchmarks import subjects  # noqa: E402
 from dojo import abreast, build, catalog, rule  # noqa: E402
 from dojo.contract import Contract  # noqa: E402
 from dojo.expect import Call, Draw  # noqa: E402
@@ -31,17 +31,9 @@ Job = tuple[str, str, str, range, torch.dtype]  # kata, contract, case, seeds, d
 Worst = dict[tuple[str, str], tuple[float, int, int]]  # (attempt, value): largest usage, its seed, how many above 1
 
 
-def contracts(kata: catalog.Kata) -> dict[str, type[Contract]]:
-    """The contract classes of a kata's grader, by name."""
-    module = catalog.load(kata.grader)
-    found = {name: each for name, each in vars(module).items() if inspect.isclass(each) and issubclass(each, Contract)}
-    return {name: each for name, each in found.items() if hasattr(each, "name") and hasattr(each, "cases")}
-
-
 def right_attempts(kata: catalog.Kata) -> Iterator[tuple[str, dict]]:
     """The names that the solution and each right attempt define."""
-    sources = {"solution": build.read_text(kata.master)}
-    sources |= {p.stem: p.read_text("utf-8") for p in sorted((PROJECT / "tests" / "attempts" / kata.name).glob("*.py"))}
+    sources = {"solution": build.read_text(kata.master)} | subjects.attempts(kata)
     for name, source in sources.items():
         module = types.ModuleType(name)
         sys.modules[name] = module
@@ -68,7 +60,7 @@ def formula(contract: type[Contract], target: object) -> rule.Formula:
 def worst_of(job: Job, _: nursery.Zygote) -> tuple[Job, Worst]:
     """The largest usage of each attempt in one case, over all seeds."""
     kata, name, case, seeds, dtype = job
-    contract = contracts(catalog.katas()[kata])[name]
+    contract = subjects.contracts(catalog.katas()[kata])[name]
     make = (contract.cases | contract.more_shapes)[case]
     attempts = [(who, formula(contract, names[contract.name])) for who, names in right_attempts(catalog.katas()[kata])]
     worst: Worst = {}
@@ -100,8 +92,8 @@ def main() -> int:
     dtype, seeds = getattr(torch, args.dtype), range(args.first_seed, args.first_seed + args.seeds)
     jobs = [
         (kata.name, name, case, seeds, dtype)
-        for kata in catalog.select(args.names)
-        for name, contract in contracts(kata).items()
+        for kata in subjects.chosen(parser, args.names)
+        for name, contract in subjects.contracts(kata).items()
         for case in (*contract.cases, *contract.more_shapes)
     ]
     torch.set_num_threads(1)

@@ -22,6 +22,7 @@ sys.path.insert(0, str(PROJECT))
 
 import torch  # noqa: E402
 
+from benchmarks import subjects  # noqa: E402
 from dojo import abreast, build, catalog, grade, store  # noqa: E402
 from dojo.bugs import Equivalent  # noqa: E402
 from dojo.judge import nursery  # noqa: E402
@@ -178,10 +179,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the table and the survivors to this file")
     args = parser.parse_args()
-    try:
-        chosen = catalog.select(args.names)
-    except catalog.Trouble as trouble:
-        parser.error(str(trouble))
+    chosen = subjects.chosen(parser, args.names)
     zygote = nursery.Zygote()
     grade.import_all()
     options = grade.Options(args.seed, diagnose=False, stop_at_first=True)

@@ -23,6 +23,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
+from benchmarks import subjects  # noqa: E402
 from dojo import abreast, build, catalog, grade, hunt, store  # noqa: E402
 from dojo.judge import nursery  # noqa: E402
 
@@ -32,12 +33,12 @@ SAVE_EVERY = 30.0  # seconds
 Item = tuple[str, str, str, int]  # kata, what it is, its source, seed
 
 
-def subjects(kata: catalog.Kata, runs: argparse.Namespace) -> Iterator[tuple[str, str, int]]:
+def runs_of(kata: catalog.Kata, runs: argparse.Namespace) -> Iterator[tuple[str, str, int]]:
     """What is graded as this kata: what it is, its source, and how many times."""
     master = build.read_text(kata.master)
     yield "solution", master, runs.solution
-    for path in sorted((PROJECT / "tests" / "attempts" / kata.name).glob("*.py")):
-        yield f"attempt {path.stem}", path.read_text("utf-8"), runs.attempts
+    for name, source in subjects.attempts(kata).items():
+        yield f"attempt {name}", source, runs.attempts
     for bug in hunt.bugs_of(kata):
         yield f"bug {bug.name}", bug.plant(master), runs.bugs
 
@@ -55,7 +56,7 @@ def plan(katas: list[catalog.Kata], args: argparse.Namespace, book: dict) -> lis
     """What is still to be done, a run of everything before the second of anything."""
     items = []
     for kata in katas:
-        for what, source, runs in subjects(kata, args):
+        for what, source, runs in runs_of(kata, args):
             done = book.get(kata.name, {}).get(what, {}).get("runs", 0)
             items += [(number, (kata.name, what, source, args.first_seed + number)) for number in range(done, runs)]
     return [item for _, item in sorted(items, key=lambda pair: pair[0])]
@@ -112,7 +113,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=PROJECT / ".dojo" / "soak.json", metavar="FILE")
     args = parser.parse_args()
     book = json.loads(args.out.read_text("utf-8")) if args.out.exists() else {}
-    items = plan(catalog.select(args.names), args, book)
+    items = plan(subjects.chosen(parser, args.names), args, book)
     load = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(args.load)]
     load += [subprocess.Popen([sys.executable, "-c", PRESS, str(args.press)])] if args.press else []
     zygote, saved, done = nursery.Zygote(), time.monotonic(), 0

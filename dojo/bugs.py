@@ -40,6 +40,9 @@ class Equivalent:
     why: str
 
 
+WIDER = Equivalent(r"float32.*→.*float64", "float64 is wider than the float32 that is asked for.")
+
+
 def same_failure(attempt: Fault, bug: Fault) -> bool:
     """Whether a known bug fails a check in the way the attempt does: same place, same values within the budget."""
     if attempt.outcome is not bug.outcome:

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from dojo.bugs import Bug, Equivalent
+from dojo.bugs import WIDER, Bug, Equivalent
 from dojo.contract import Maker, ModuleContract, core, robust
 from dojo.expect import Call, Draw, drawn_from_normal, parameters_are, refuses
 from dojo.formulas import sinusoids
@@ -279,7 +279,7 @@ BUGS = [
 ]
 
 EQUIVALENT = (
-    Equivalent(r"float32.*→.*float64", "float64 is wider than the float32 that is asked for."),
+    WIDER,
     Equivalent(r"float64.*→", "float32 angles of these tables are within float32 arithmetic."),
     Equivalent(r"wide = .*→.*(wide = x$|float16)", "the table is float64, so the sum is too."),
     Equivalent(r"\.to\(wide.*→.*", "the table stays float64, which is wider; the result is cast."),

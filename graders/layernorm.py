@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dojo.bugs import Bug, Equivalent
+from dojo.bugs import WIDER, Bug
 from dojo.contract import ModuleContract, core
 from dojo.expect import Ban, Call, Draw, fail, parameters_are
 from dojo.formulas import layer_norm, library_layer_norm
@@ -197,4 +197,4 @@ BUGS = [
     ),
 ]
 
-EQUIVALENT = (Equivalent(r"float32.*→.*float64", "float64 is wider than the float32 that is asked for."),)
+EQUIVALENT = (WIDER,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from dojo.bugs import Bug, Equivalent
+from dojo.bugs import WIDER, Bug
 from dojo.contract import ModuleContract, core
 from dojo.expect import Ban, Call, Draw, fail, parameters_are
 from dojo.formulas import library_rms_norm, rms_norm
@@ -183,4 +183,4 @@ BUGS = [
     ),
 ]
 
-EQUIVALENT = (Equivalent(r"float32.*→.*float64", "float64 is wider than the float32 that is asked for."),)
+EQUIVALENT = (WIDER,)

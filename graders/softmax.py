@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dojo.bugs import Bug, Equivalent
+from dojo.bugs import WIDER, Bug, Equivalent
 from dojo.contract import Contract, core, robust
 from dojo.expect import Ban, Call, Draw, fail, match, tensor
 from dojo.judge.proxy import Attempt
@@ -259,6 +259,6 @@ BUGS = [
 ]
 
 EQUIVALENT = (
-    Equivalent(r"float32.*→.*float64", "float64 is wider than the float32 that is asked for."),
+    WIDER,
     Equivalent(r"x\.detach\(\)\.amax.*→.*x\.amax", "the gradients through the maximum cancel."),
 )

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -212,7 +213,7 @@ def test_what_cannot_travel_is_told_in_a_sentence() -> None:
     kata = catalog.katas()["softmax"]
     with pytest.raises(Trouble, match="none of softmax is defined here yet"):
         parcel.pack(kata, {}, {})
-    lock = __import__("threading").Lock()
+    lock = threading.Lock()
     with pytest.raises(Trouble, match="softmax cannot be sent to the judge"):
         parcel.pack(kata, {"softmax": lambda x, dim=-1, lock=lock: x}, {})
     large = bytes(parcel.LIMIT + 1)

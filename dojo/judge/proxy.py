@@ -124,18 +124,19 @@ class Callee:
 
     def operations(self, *args: Any, **kwargs: Any) -> dict:
         """The readings of `observe` that watching alone gives: operations in all threads."""
-        inner = {"do": "call", "target": self.target, "args": args, "kwargs": kwargs}
-        return self.attempt.ask(do="observe", inner=inner, watched=[], counted=False)["meter"]
+        return self._observed(args, kwargs, watched=[], counted=False)
 
     def largest(self, *args: Any, **kwargs: Any) -> dict:
         """The readings of `observe` that counting alone gives: bytes of the largest tensors, by operation."""
-        inner = {"do": "call", "target": self.target, "args": args, "kwargs": kwargs}
-        return self.attempt.ask(do="observe", inner=inner, watched=None)["meter"]["largest"]
+        return self._observed(args, kwargs, watched=None)["largest"]
 
     def observe(self, *args: Any, watched: list[str] | None = None, **kwargs: Any) -> dict:
         """Meter readings of a call, as `judge.meter` reports them."""
+        return self._observed(args, kwargs, watched=watched or [])
+
+    def _observed(self, args: tuple, kwargs: dict, **how: Any) -> dict:
         inner = {"do": "call", "target": self.target, "args": args, "kwargs": kwargs}
-        return self.attempt.ask(do="observe", watched=watched or [], inner=inner)["meter"]
+        return self.attempt.ask(do="observe", inner=inner, **how)["meter"]
 
     def observe_gradients(self, *args: Any, watched: list[str] | None = None, **kwargs: Any) -> list[dict]:
         """Meter readings of a call whose floating inputs take gradients, and of the way back from its result."""

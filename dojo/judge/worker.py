@@ -173,16 +173,14 @@ class Session:
     def observe(self, inner: dict, watched: list[str] | None, counted: bool = True) -> dict:
         """Do `inner` once with operations counted, and once with every thread watched; None watches nothing."""
         calls = self._handler(inner)
-        value, readings = {}, meter.Counting().report() | meter.Watching().report()
+        answers, count, seen = [], meter.Counting(), meter.Watching()
         if counted:
             with meter.counting() as count:
-                value = calls()
-            readings |= count.report()
+                answers.append(calls())
         if watched is not None:
             with meter.watching(watched) as seen:
-                again = calls()
-            value, readings = value or again, readings | seen.report()
-        return value | {"meter": readings}
+                answers.append(calls())
+        return answers[0] | {"meter": count.report() | seen.report()}
 
     def elsewhere(self, target: Any, args: tuple, kwargs: dict) -> dict:
         """Call on a device of our own making, to see what stays behind on the CPU."""

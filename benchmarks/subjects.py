@@ -1,0 +1,37 @@
+"""What the measuring commands measure: the katas that are named, their contracts, and the right attempts at them."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+from dojo import catalog
+from dojo.contract import Contract
+
+
+def chosen(parser: argparse.ArgumentParser, names: list[str]) -> list[catalog.Kata]:
+    """The katas of these words; a word that is none ends the command in a sentence."""
+    try:
+        return catalog.select(names)
+    except catalog.Trouble as trouble:
+        parser.error(str(trouble))
+
+
+def contracts(kata: catalog.Kata) -> dict[str, type[Contract]]:
+    """The contract classes of a kata's grader, by name."""
+    module = catalog.load(kata.grader)
+    found = {name: each for name, each in vars(module).items() if inspect.isclass(each) and issubclass(each, Contract)}
+    return {name: each for name, each in found.items() if hasattr(each, "name") and hasattr(each, "cases")}
+
+
+def timed(kata: catalog.Kata) -> Iterator[tuple[str, type[Contract]]]:
+    """What of a kata is timed, each with its contract."""
+    return ((each.name, each) for each in contracts(kata).values() if hasattr(each, "timed"))
+
+
+def attempts(kata: catalog.Kata) -> dict[str, str]:
+    """The right attempts at a kata besides its solution, by name."""
+    folder: Path = catalog.ROOT / "tests" / "attempts" / kata.name
+    return {path.stem: path.read_text("utf-8") for path in sorted(folder.glob("*.py"))}
