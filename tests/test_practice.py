@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import json
 import random
-import shutil
 import tokenize
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,48 +24,42 @@ def right() -> str:
     return sorted(RIGHT.glob("*.py"))[0].read_text()
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty memory."""
     monkeypatch.setenv("DOJO_HOME", str(tmp_path))
-    return str(tmp_path)
 
 
-@pytest.fixture
-def folders():
-    """Folders of interviews that a test began, removed afterwards."""
-    before = {kind: set((catalog.ROOT / kind).glob("*")) for kind in ("mocks", "hunts")}
-    new = lambda kind: sorted(set((catalog.ROOT / kind).glob("*")) - before[kind])  # noqa: E731
-    yield new
-    for kind in before:
-        for folder in new(kind):
-            shutil.rmtree(folder)
+def newest(project: Path, kind: str) -> Path:
+    """The folder of the interview that began last."""
+    return max((project / kind).iterdir())
 
 
-def write(folders, kind: str, text: str):
+def write(project: Path, kind: str, text: str) -> Callable[..., None]:
     """Save an attempt at softmax in the newest interview."""
-    return lambda *_: folders(kind)[-1].joinpath("softmax.py").write_text(text) and None
+    return lambda *_: newest(project, kind).joinpath("softmax.py").write_text(text) and None
 
 
-def test_a_mock_grades_every_save_gives_hints_and_ends_with_a_scorecard(home: str, folders) -> None:
-    stub = catalog.katas()["softmax"].stub.read_bytes()
+def test_a_mock_grades_every_save_gives_hints_and_ends_with_a_scorecard(project: Path) -> None:
+    stub = (project / "katas" / "softmax.py").read_bytes()
     steps = [
-        ("from now", write(folders, "mocks", WRONG)),
+        ("from now", write(project, "mocks", WRONG)),
         ("checks in", terminal.press(b"h\n")),
-        ("hint 1 of", write(folders, "mocks", right())),
+        ("hint 1 of", write(project, "mocks", right())),
     ]
-    shown, status = terminal.run(["mock", "softmax", "--minutes", "3"], steps, home)
+    shown, status = terminal.run(["mock", "softmax", "--minutes", "3"], steps, project)
     assert status == 0, shown
     for words in ("no shift by the maximum", "everything passes", "hints              1 of 3", "of par (10 min)"):
         assert words in shown
     assert "failed longest" in shown
-    assert catalog.katas()["softmax"].stub.read_bytes() == stub
+    assert (project / "katas" / "softmax.py").read_bytes() == stub
     (attempt,) = memory.recall_all("softmax")
     assert (attempt.kind, attempt.verdict, attempt.hints, attempt.text) == ("mock", "passed", 1, right())
 
 
-def test_the_deadline_ends_a_mock_and_the_last_saved_file_counts(home: str, folders) -> None:
-    steps = [("from now", write(folders, "mocks", WRONG))]
-    shown, status = terminal.run(["mock", "softmax", "--minutes", "0.12", "--no-record"], steps, home)
+def test_the_deadline_ends_a_mock_and_the_last_saved_file_counts(project: Path) -> None:
+    steps = [("from now", write(project, "mocks", WRONG))]
+    shown, status = terminal.run(["mock", "softmax", "--minutes", "0.12", "--no-record"], steps, project)
     assert status == 1
     assert "the time is up" in shown
     assert "verdict            failed" in shown
@@ -73,23 +67,23 @@ def test_the_deadline_ends_a_mock_and_the_last_saved_file_counts(home: str, fold
 
 
 @pytest.mark.parametrize("cut", [terminal.press(b"\x03"), terminal.kill], ids=["Ctrl-C", "power cut"])
-def test_a_mock_that_was_cut_off_goes_on_with_the_time_that_was_left(home: str, folders, cut) -> None:
-    terminal.run(["mock", "softmax", "--minutes", "2"], [("from now", terminal.after(4, cut))], home)
-    held = interview.load(folders("mocks")[-1])
+def test_a_mock_that_was_cut_off_goes_on_with_the_time_that_was_left(project: Path, cut) -> None:
+    terminal.run(["mock", "softmax", "--minutes", "2"], [("from now", terminal.after(4, cut))], project)
+    held = interview.load(newest(project, "mocks"))
     assert held.end is interview.End.OPEN
     assert 1 < held.spent < 30
-    folder = str(folders("mocks")[-1])
-    shown, _ = terminal.run(["mock", "--resume", folder], [("from now", terminal.press(b"q\n"))], home)
+    folder = str(newest(project, "mocks"))
+    shown, _ = terminal.run(["mock", "--resume", folder], [("from now", terminal.press(b"q\n"))], project)
     assert "ended by you" in shown
-    assert interview.load(folders("mocks")[-1]).spent > held.spent
-    assert "is over" in terminal.run(["mock", "--resume", folder], [], home)[0]
+    assert interview.load(newest(project, "mocks")).spent > held.spent
+    assert "is over" in terminal.run(["mock", "--resume", folder], [], project)[0]
 
 
-def test_a_hunt_is_solved_by_the_right_file_and_then_names_the_bug(home: str, folders) -> None:
-    steps = [("failed", write(folders, "hunts", right()))]
-    shown, status = terminal.run(["hunt", "softmax", "--seed", "3"], steps, home)
+def test_a_hunt_is_solved_by_the_right_file_and_then_names_the_bug(project: Path) -> None:
+    steps = [("failed", write(project, "hunts", right()))]
+    shown, status = terminal.run(["hunt", "softmax", "--seed", "3"], steps, project)
     assert status == 0, shown
-    name = json.loads((folders("hunts")[-1] / interview.STATE).read_text())["planted"]["softmax"][0]
+    name = json.loads((newest(project, "hunts") / interview.STATE).read_text())["planted"]["softmax"][0]
     before, _, after = shown.partition("solved in")
     assert name not in before.replace("\r\n", " ")
     assert f"planted: {name}" in after
@@ -115,8 +109,8 @@ def test_more_bugs_than_there_is_room_for_are_refused() -> None:
         hunt.pick(hunt.bugs_of(kata), build.read_text(kata.master), 99, random.Random(0))
 
 
-def test_watch_grades_every_save_and_loses_nothing(home: str) -> None:
-    stub = catalog.katas()["causal_mask"].stub
+def test_watch_grades_every_save_and_loses_nothing(project: Path) -> None:
+    stub = project / "katas" / "causal_mask.py"
     before = stub.read_bytes()
     work = before.replace(b"raise NotImplementedError", b"return torch.ones(q_len, k_len or q_len).tril().bool()")
     try:
@@ -124,7 +118,7 @@ def test_watch_grades_every_save_and_loses_nothing(home: str) -> None:
             ("not started", lambda *_: stub.write_bytes(work) and None),
             ("causal_mask: \x1b[0m\x1b[1;31mfailed", terminal.press(b"\x03")),
         ]
-        shown, status = terminal.run(["watch", "causal_mask"], steps, home)
+        shown, status = terminal.run(["watch", "causal_mask"], steps, project)
     finally:
         stub.write_bytes(before)
     assert status == 1
