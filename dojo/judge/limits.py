@@ -8,6 +8,7 @@ that matters may rest on it alone.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import glob
@@ -51,6 +52,13 @@ def confine(readable: Sequence[str], memory: int | None) -> list[str]:
         "audit": lambda: explain_refusals(sorted(found)),  # last: the two before it need ctypes
     }
     return [name for name, take in layers.items() if take()]
+
+
+def keep_to(core: int | None) -> None:
+    """Keep this process and those it will start to one processor, where the system has a say in it and lets us."""
+    if core is not None and hasattr(os, "sched_setaffinity"):
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, {core})
 
 
 def needed() -> list[str]:

@@ -19,7 +19,7 @@ SCRIPT = Path(__file__).with_name("zygote.py")
 class Zygote:
     """The process that workers are forked from. Start it early: it imports torch while the judge does too."""
 
-    def __init__(self, parent: Zygote | None = None, around: Sequence[str] = ()) -> None:
+    def __init__(self, parent: Zygote | None = None, around: Sequence[str] = (), core: int | None = None) -> None:
         """`around` are the words of a sandbox, before the command that starts the zygote."""
         ours, theirs = socket.socketpair()
         self.control = ours
@@ -27,14 +27,17 @@ class Zygote:
         self.alive: set[int] = set()
         self.children: set[Zygote] = set()
         if parent:
-            socket.send_fds(parent.control, [b'{"split": true}'], [theirs.fileno()])
+            socket.send_fds(parent.control, [json.dumps({"split": core}).encode()], [theirs.fileno()])
             self.pid = parent._answer()["pid"]
             parent.children.add(self)
         theirs.close()
 
-    def split(self) -> Zygote:
-        """Another zygote forked from this one, for a judge in another process. It ends when that closes its control."""
-        return Zygote(self)
+    def split(self, core: int | None = None) -> Zygote:
+        """Another zygote forked from this one, for a judge in another process. It ends when that closes its control.
+
+        `core` is the processor that its workers keep to, if it is to be one.
+        """
+        return Zygote(self, core=core)
 
     def outlive(self, child: Zygote) -> None:
         """Wait for the end of a zygote that was split off, once its judge has closed its control."""

@@ -2,8 +2,9 @@
 
 Started by `judge.host` as a script, with a bare environment, so that no secret of the user's is in its memory. It
 answers one JSON line a request on its control socket: `fork` (two descriptors travel along), `bury` (kill a worker's
-process group and say how it ended), `split` (fork another zygote on the descriptor that travels along) and `await` (its
-end). When the judge is gone, it kills what is left and goes too.
+process group and say how it ended), `split` (fork another zygote on the descriptor that travels along, which keeps to
+one processor if the request names it) and `await` (its end). When the judge is gone, it kills what is left and goes
+too.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ def serve(control: socket.socket) -> None:
             pid = os.fork()
             if pid == 0:
                 control.close()
+                limits.keep_to(request["split"])
                 serve(socket.socket(fileno=descriptors[0]))
                 os._exit(0)
             os.close(descriptors[0])
@@ -96,7 +98,7 @@ if __name__ == "__main__":
     project, descriptors = sys.argv[1], [int(number) for number in sys.argv[2].split(",")]
     import_torch()
     sys.path.insert(0, project)
-    from dojo.judge import worker
+    from dojo.judge import limits, worker
 
     sys.path.remove(project)
     if len(sys.argv) > 3:  # not a zygote after all: one worker, started afresh
