@@ -2,10 +2,11 @@
 
     nox -s soak -- [KATA ...] [--solution 500] [--attempts 200] [--bugs 50] [--load 2] [--out soak.json]
 
-Every solution, every file of tests/attempts and every known bug is graded that many times while other processes keep
-the cores busy and press on memory. A right attempt that is rejected and a bug that passes are written down with their
-seeds, and so are the margins: the worst error of a right attempt (it should be below 0.3 of what is allowed) and the
-mildest of a bug that changes values (above 10 times that). The file is written as it goes; the same file again goes on.
+Every solution, every file of tests/attempts and every known bug is graded that many times, two gradings at once on
+each processor, while other processes keep the cores busy and press on memory. A right attempt that is rejected and a
+bug that passes are written down with their seeds, and so are the margins: the worst error of a right attempt (it
+should be below 0.3 of what is allowed) and the mildest of a bug that changes values (above 10 times that). The file
+is written as it goes; the same file again goes on.
 """
 
 from __future__ import annotations
@@ -24,13 +25,15 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
 from benchmarks import subjects  # noqa: E402
-from dojo import abreast, build, catalog, grade, hunt, store  # noqa: E402
+from dojo import abreast, build, catalog, grade, hunt, recall, store  # noqa: E402
 from dojo.judge import nursery  # noqa: E402
 
 BUSY = "while True: pass"
 PRESS = "import sys; block = bytearray(int(sys.argv[1]) << 20)\nwhile True: block[::4096] = b'x' * len(block[::4096])"
 SAVE_EVERY = 30.0  # seconds
-Item = tuple[str, str, str, int]  # kata, what it is, its source, seed
+HANDS = 2  # gradings at once on a processor
+Item = tuple[str, int, list[tuple[str, str]]]  # kata, seed, and of each subject what it is and its source
+Result = tuple[str, str, int, str, list[str], float, int]
 
 
 def runs_of(kata: catalog.Kata, runs: argparse.Namespace) -> Iterator[tuple[str, str, int]]:
@@ -43,28 +46,38 @@ def runs_of(kata: catalog.Kata, runs: argparse.Namespace) -> Iterator[tuple[str,
         yield f"bug {bug.name}", bug.plant(master), runs.bugs
 
 
-def graded(item: Item, zygote: nursery.Zygote) -> tuple[Item, str, list[str], float, int]:
-    """The item with its verdict, the checks that failed, the largest error, and how many checks were undecided."""
-    name, what, source, seed = item
-    options = grade.Options(seed, diagnose=False, stop_at_first=what.startswith("bug "))
-    verdict = grade.run([grade.Entry(catalog.katas()[name], source, "attempt.py", "")], options, zygote)[0]
-    failed = [check.name for check in verdict.checks if not check.outcome.harmless]
-    return item, verdict.verdict, failed, verdict.used, sum(c.outcome == "undecided" for c in verdict.checks)
+def graded(item: Item, zygote: nursery.Zygote) -> list[Result]:
+    """For each subject: kata, what it is, seed, verdict, the checks that failed, the largest error, checks undecided.
+
+    They have the inputs of a seed in common, so that the oracle need not be asked for each again.
+    """
+    name, seed, several = item
+    recall.start()
+    results = []
+    for what, source in several:
+        options = grade.Options(seed, diagnose=False, stop_at_first=what.startswith("bug "))
+        verdict = grade.run([grade.Entry(catalog.katas()[name], source, "attempt.py", "")], options, zygote)[0]
+        failed = [check.name for check in verdict.checks if not check.outcome.harmless]
+        undecided = sum(check.outcome == "undecided" for check in verdict.checks)
+        results.append((name, what, seed, verdict.verdict, failed, verdict.used, undecided))
+    return results
 
 
 def plan(katas: list[catalog.Kata], args: argparse.Namespace, book: dict) -> list[Item]:
-    """What is still to be done, a run of everything before the second of anything."""
+    """What is still to be done, one seed of every kata before the second of any."""
     items = []
     for kata in katas:
-        for what, source, runs in runs_of(kata, args):
-            done = book.get(kata.name, {}).get(what, {}).get("runs", 0)
-            items += [(number, (kata.name, what, source, args.first_seed + number)) for number in range(done, runs)]
+        pages, subjects_of = book.get(kata.name, {}), list(runs_of(kata, args))
+        for number in range(max(runs for _, _, runs in subjects_of)):
+            due = [(w, source) for w, source, runs in subjects_of if pages.get(w, {}).get("runs", 0) <= number < runs]
+            if due:
+                items.append((number, (kata.name, args.first_seed + number, due)))
     return [item for _, item in sorted(items, key=lambda pair: pair[0])]
 
 
-def note(book: dict, result: tuple) -> str:
+def note(book: dict, result: Result) -> str:
     """Write a result down; returns what is wrong with it, if anything."""
-    (name, what, _, seed), verdict, failed, used, undecided = result
+    name, what, seed, verdict, failed, used, undecided = result
     page = book.setdefault(name, {}).setdefault(what, {"runs": 0, "wrong": [], "undecided": 0})
     page["runs"] += 1
     page["undecided"] += undecided
@@ -81,8 +94,13 @@ def note(book: dict, result: tuple) -> str:
 
 
 def summary(book: dict) -> list[str]:
-    """A Markdown table: runs, wrong verdicts and margins by kata."""
+    """A Markdown page: runs, wrong verdicts and margins by kata."""
     lines = [
+        "# Wrong verdicts on a loaded machine",
+        "",
+        "Counted by `nox -s soak`: gradings with a fresh seed each, two at once on every processor, beside processes",
+        "that keep the processors busy and rewrite memory. Errors are in units of the allowed error.",
+        "",
         "| kata | right: runs | rejected | worst error | bugs: runs | passed | mildest error |",
         "|---|---|---|---|---|---|---|",
     ]
@@ -111,27 +129,27 @@ def main() -> int:
     parser.add_argument("--press", type=int, default=256, metavar="MIB", help="memory that one more keeps rewriting")
     parser.add_argument("--first-seed", type=int, default=1, metavar="N")
     parser.add_argument("--out", type=Path, default=PROJECT / ".dojo" / "soak.json", metavar="FILE")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write the table to this file besides")
     args = parser.parse_args()
     book = json.loads(args.out.read_text("utf-8")) if args.out.exists() else {}
     items = plan(subjects.chosen(parser, args.names), args, book)
     load = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(args.load)]
     load += [subprocess.Popen([sys.executable, "-c", PRESS, str(args.press)])] if args.press else []
-    zygote, saved, done = nursery.Zygote(), time.monotonic(), 0
+    zygote, saved, done, total = nursery.Zygote(), time.monotonic(), 0, sum(len(several) for _, _, several in items)
     grade.import_all()
 
-    def finished(result: tuple) -> None:
+    def finished(results: list[Result]) -> None:
         nonlocal saved, done
-        done += 1
-        said = note(book, result)
-        if said:
+        done += len(results)
+        for said in filter(None, (note(book, result) for result in results)):
             print(f"\nwrong: {said}", flush=True)
-        print(f"\r{done} of {len(items)}, now {result[0][0]} ".ljust(60), end="", file=sys.stderr, flush=True)
+        print(f"\r{done} of {total}, now {results[0][0]} ".ljust(60), end="", file=sys.stderr, flush=True)
         if time.monotonic() - saved > SAVE_EVERY:
             store.write_atomic(args.out, json.dumps(book, indent=1) + "\n")
             saved = time.monotonic()
 
     try:
-        with abreast.Crew(graded, zygote, abreast.processors()) as crew:
+        with abreast.Crew(graded, zygote, HANDS * abreast.processors()) as crew:
             crew.map(items, finished)
     except KeyboardInterrupt:
         print("\ninterrupted: the same command goes on from here", flush=True)
@@ -140,7 +158,10 @@ def main() -> int:
             process.kill()
         zygote.close()
         store.write_atomic(args.out, json.dumps(book, indent=1) + "\n")
-    print("\n" + "\n".join(summary(book)))
+    page = "\n".join(summary(book)) + "\n"
+    print("\n" + page)
+    if args.page:
+        store.write_atomic(args.page.resolve(), page)
     print(f"\nwritten to {args.out}")
     return 1 if any(page["wrong"] for pages in book.values() for page in pages.values()) else 0
 

@@ -30,9 +30,9 @@ class Crew:
 
     def __init__(self, work: Callable[[Any, Zygote], Any], zygote: Zygote, size: int) -> None:
         self.zygote = zygote
-        # Any processors: several runs at once must not all crowd on the first ones.
-        cores = random.sample(sorted(os.sched_getaffinity(0)), min(size, processors())) if size > 1 else []
-        self.hands = [_Hand(work, zygote, core) for core in [*cores, *[None] * (size - len(cores))]]
+        cores = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" and size > 1 else [None]
+        random.shuffle(cores)  # several runs at once must not all crowd on the first ones
+        self.hands = [_Hand(work, zygote, cores[number % len(cores)]) for number in range(size)]
 
     def map(self, items: list[Any], finished: Callable[[Any], None] = lambda result: None) -> list[Any]:
         """The results in the order of the items; `finished` hears of each as it comes.

@@ -209,14 +209,14 @@ class Contract:
     def race(self, attempt: Attempt, reference: Attempt, draw: Draw) -> Race:
         """Time the attempt against the reference on fresh inputs, outputs spot-checked."""
         call = type(self).timed(draw)
-        runners = [self.runner(each, call, draw) for each in (attempt, reference)]
+        runners = [self.runner(attempt, call, draw, check=True), self.runner(reference, call, draw, check=False)]
         for run in runners:
             for _ in range(WARM_UPS):
                 run()
         return race(*runners, self.time_limit, draw.random())
 
-    def runner(self, attempt: Attempt, call: Call, draw: Draw) -> Callable[[], tuple[float, float]]:
-        """A function that times one call on new content, and now and then looks at the answer."""
+    def runner(self, attempt: Attempt, call: Call, draw: Draw, check: bool) -> Callable[[], tuple[float, float]]:
+        """A function that times one call on new content, and once looks at the answer if it is to check it."""
         call = self.on_device(attempt, call)
         callee = self.ready(attempt, call)
         args, kwargs = self.arguments(call)
@@ -230,10 +230,8 @@ class Contract:
             args, kwargs = self.arguments(fresh)
             prepared.refill(*args, **kwargs)
             cpu, wall, kept = prepared.timed()
-            if runs == WARM_UPS + 1:
+            if check and runs == WARM_UPS + 1:
                 self.spot_check(draw, fresh, prepared.fetch(kept))
-            else:
-                attempt.ask(do="drop", kept=[kept.number])
             return (wall, wall) if attempt.device == "cuda" else (cpu, wall)
 
         return run
@@ -327,8 +325,6 @@ class Contract:
         if result.dtype is not dtype:
             seen = Section(Label.FACTS, f"got {_bare(result.dtype)} for {_bare(dtype)}")
             raise Wrong("the result has the dtype of the input", seen, context, where=case)
-        if cotangent is not None and tuple(cotangent.shape) != tuple(self.oracle_shape(call)):
-            cotangent = None  # the shape is wrong: the comparison of the result will say so
         for name, (expected, allowed) in self.budget(draw, call, dtype, cotangent).items():
             value = got[name]
             if value is None:
@@ -357,11 +353,6 @@ class Contract:
             ),
             draw.generator,
         )
-
-    def oracle_shape(self, call: Call) -> torch.Size:
-        """The shape that the result must have."""
-        exact = call.cast(torch.float64)
-        return rule.evaluate(type(self).oracle, call.init, exact.params, exact.inputs, None)["result"].shape
 
     def setting(self, attempt: Attempt, case: str, call: Call) -> Section:
         """The failing case in words."""

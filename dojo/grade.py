@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import secrets
 import shlex
@@ -167,6 +168,8 @@ def import_all() -> None:
     from dojo import contract, plugin  # noqa: F401
 
     torch.set_num_threads(1)
+    gc.collect()
+    gc.freeze()  # modules stay: no collection need walk all of torch
 
 
 def run(

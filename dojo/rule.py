@@ -35,13 +35,14 @@ def cast(values: Values, dtype: torch.dtype) -> Values:
 def evaluate(formula: Formula, init: Values, params: Values, inputs: Values, cotangent: Tensor | None) -> Values:
     """The result of a formula, and with a cotangent also its vector-Jacobian products, by name.
 
-    Keys are `result` and `gradient of NAME` for each floating tensor among inputs and parameters.
+    Keys are `result` and `gradient of NAME` for each floating tensor among inputs and parameters. A cotangent of
+    another shape than the result's, as only a wrong result can have had, gives no products.
     """
     params, inputs = ({k: _leaf(v, cotangent is not None) for k, v in d.items()} for d in (params, inputs))
     with torch.set_grad_enabled(cotangent is not None):
         result = formula(init, params, **inputs)
     found = {"result": result.detach()}
-    if cotangent is not None:
+    if cotangent is not None and cotangent.shape == result.shape:
         sources = {k: v for k, v in (inputs | params).items() if _floating(v)}
         grads = pull_back(result, cotangent, list(sources.values()))
         for (name, source), grad in zip(sources.items(), grads, strict=True):

@@ -93,7 +93,7 @@ class PositionsContract(ModuleContract):
 
     @classmethod
     def timed(cls, d: Draw) -> Call:
-        return cls.call(d, 8, 256, size=256, longest=256)
+        return cls.call(d, 16, 256, size=256, longest=256)
 
     @core
     def test_constructor_takes_its_arguments_in_this_order(self, attempt: Attempt, draw: Draw) -> None:

@@ -71,7 +71,7 @@ class TestLinear(ModuleContract):
 
     @staticmethod
     def timed(d: Draw) -> Call:
-        return call(d, 512, n_in=256, n_out=192)
+        return call(d, 1024, n_in=256, n_out=192)
 
     @core
     def test_constructor_takes_its_arguments_in_this_order(self, attempt: Attempt) -> None:

@@ -77,7 +77,7 @@ class TestRMSNorm(ModuleContract):
 
     @staticmethod
     def timed(d: Draw) -> Call:
-        return call(d, 512, size=512)
+        return call(d, 1024, size=512)
 
     @core
     def test_constructor_takes_its_arguments_in_this_order(self, attempt: Attempt, draw: Draw) -> None:

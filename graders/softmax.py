@@ -120,7 +120,7 @@ class TestSoftmax(Contract):
 
     @staticmethod
     def timed(d: Draw) -> Call:
-        return Call({"x": d.normal(256, 1024)})
+        return Call({"x": d.normal(512, 1024)})
 
     time_limit = 15.0
 

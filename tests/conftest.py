@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dojo import catalog, grade, plugin
-from dojo.judge import nursery
+from dojo import catalog, grade, plugin, recall
+from dojo.judge import limits, nursery
 from dojo.verdict import Check, Outcome, Verdict
 
 SEED = 20261120
@@ -19,12 +19,25 @@ plugin.DIAGNOSIS_SECONDS = 60.0  # what a diagnosis says must not depend on how 
 os.environ["DOJO_HOME"] = tempfile.mkdtemp(prefix="dojo-tests-")  # what tests do is nobody's history
 
 
+CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
 @pytest.fixture(scope="session")
-def zygote() -> Iterator[nursery.Zygote]:
+def core() -> int | None:
+    """The processor on which these tests judge; those of another process of the run have another one."""
+    return CORES[int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % len(CORES)] if CORES else None
+
+
+@pytest.fixture(scope="session")
+def zygote(core: int | None) -> Iterator[nursery.Zygote]:
     """The process that all workers of these tests are forked from."""
-    zygote = nursery.Zygote()
+    parent = nursery.Zygote()
+    zygote = parent.split(core)
+    grade.import_all()
+    recall.start()  # most gradings here have the same seed
     yield zygote
     zygote.close()
+    parent.close()
 
 
 @pytest.fixture(scope="session")
@@ -49,13 +62,18 @@ Grade = Callable[..., Verdict]
 
 
 @pytest.fixture(scope="session")
-def graded(zygote: nursery.Zygote) -> Grade:
+def graded(zygote: nursery.Zygote, core: int | None) -> Grade:
     """`graded(kata, source, seed=…, tier=…)` is the verdict on a source."""
 
     def judge(kata: str, source: str, label: str = "attempt.py", **options: object) -> Verdict:
         options = {"seed": SEED} | options
         entry = grade.Entry(catalog.katas()[kata], source, label, f"nox -s grade -- {kata} --attempt {label}")
-        return grade.run([entry], grade.Options(**options), zygote)[0]
+        limits.keep_to(core)
+        try:
+            return grade.run([entry], grade.Options(**options), zygote)[0]
+        finally:
+            if CORES:
+                os.sched_setaffinity(0, CORES)
 
     return judge
 
@@ -73,5 +91,5 @@ def told(verdict: Verdict) -> str:
 
 def children_of(zygote: nursery.Zygote) -> list[str]:
     """The processes that a zygote has forked and that are not gone, where the system tells."""
-    children = Path(f"/proc/{zygote.process.pid}/task/{zygote.process.pid}/children")
+    children = Path(f"/proc/{zygote.pid}/task/{zygote.pid}/children")
     return children.read_text().split() if children.exists() else []

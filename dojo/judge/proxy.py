@@ -208,21 +208,25 @@ class Prepared:
 
     callee: Callee
     arguments: wire.Remote
+    _timed: wire.Remote | None = None  # what the last timed call gave
 
     def refill(self, *args: Any, **kwargs: Any) -> None:
         """New content in the very tensors that were prepared."""
         self.callee.attempt.ask(do="refill", prepared=self.arguments, args=args, kwargs=kwargs)
 
-    def go(self) -> wire.Remote:
+    def go(self, **more: Any) -> wire.Remote:
         """Make the call; the result stays in the worker."""
-        return self.callee.attempt.ask(do="go", target=self.callee.target, prepared=self.arguments)["value"]
+        return self.callee.attempt.ask(do="go", target=self.callee.target, prepared=self.arguments, **more)["value"]
 
     def timed(self) -> tuple[float, float, wire.Remote]:
-        """(processor seconds, wall seconds, result kept in the worker) of one call, read from outside."""
+        """(processor seconds, wall seconds, result kept in the worker) of one call, read from outside.
+
+        The result is kept until the next timed call.
+        """
         worker = self.callee.attempt.worker()
         cpu, wall = worker.cpu_seconds(), time.perf_counter()
-        kept = self.go()
-        return worker.cpu_seconds() - cpu, time.perf_counter() - wall, kept
+        self._timed = self.go(instead=self._timed)
+        return worker.cpu_seconds() - cpu, time.perf_counter() - wall, self._timed
 
     def fetch(self, kept: wire.Remote) -> Any:
         """The result itself, which the worker then lets go."""

@@ -200,8 +200,13 @@ class Session:
                 old.copy_(new)
         return {}
 
-    def go(self, target: Any, prepared: wire.Remote) -> dict:
-        """Call with prepared arguments and keep the result here, so that only the work itself is timed."""
+    def go(self, target: Any, prepared: wire.Remote, instead: wire.Remote | None = None) -> dict:
+        """Call with prepared arguments and keep the result here, so that only the work itself is timed.
+
+        It is kept `instead` of the result of an earlier call, if that is named.
+        """
+        if instead is not None:
+            self.objects.pop(instead.number, None)
         args, kwargs = self.objects[prepared.number]
         result = self.resolve(target)(*args, **kwargs)
         if isinstance(result, Tensor) and result.is_cuda:
@@ -217,11 +222,6 @@ class Session:
         """Overwrite a kept result, as its owner may."""
         with torch.no_grad():
             self.objects.pop(kept.number).zero_()
-        return {}
-
-    def drop(self, kept: list[int]) -> dict:
-        for number in kept:
-            self.objects.pop(number, None)
         return {}
 
     def _handler(self, request: dict) -> Callable[[], dict]:
@@ -257,7 +257,7 @@ class Session:
 
 
 REQUESTS = """
-    load unpack call backward describe outline assign cast mode observe elsewhere prepare refill go fetch spoil drop
+    load unpack call backward describe outline assign cast mode observe elsewhere prepare refill go fetch spoil
 """
 HANDLERS: dict[str, Callable[..., dict]] = {name: getattr(Session, name) for name in REQUESTS.split()}
 

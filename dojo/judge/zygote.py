@@ -10,6 +10,7 @@ too.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -101,6 +102,8 @@ if __name__ == "__main__":
     from dojo.judge import limits, worker
 
     sys.path.remove(project)
+    gc.collect()
+    gc.freeze()  # what is here stays: no collection in a worker need walk all of torch, for a tenth of a second
     if len(sys.argv) > 3:  # not a zygote after all: one worker, started afresh
         become_worker(*descriptors, json.loads(sys.argv[3]))
     serve(socket.socket(fileno=descriptors[0]))
