@@ -14,17 +14,19 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
 from benchmarks import subjects  # noqa: E402
 from benchmarks.soak import BUSY  # noqa: E402
-from dojo import build, grade, store  # noqa: E402
+from dojo import abreast, build, grade, store  # noqa: E402
 from dojo.contract import Contract  # noqa: E402
 from dojo.expect import Draw  # noqa: E402
 from dojo.judge import nursery, race  # noqa: E402
@@ -59,8 +61,8 @@ else:
 HEAD = """\
 # False alarms and misses of the time checks
 
-Measured by `python benchmarks/clocks.py` with {load} busy processes beside. A slow attempt takes {slow:g} times its
-limit. The third column is the slowest of the right attempts, by its median.
+Measured by `python benchmarks/clocks.py` on {cores} processors with a load average of {load:.1f}. A slow attempt takes
+{slow:g} times its limit. The third column is the slowest of the right attempts, by its median.
 
 | | limit | slowest | races of right attempts | called slow | undecided | slow ones caught |
 |---|---|---|---|---|---|---|
@@ -136,7 +138,7 @@ def main() -> int:
     parser.add_argument("--load", type=int, default=2, metavar="N", help="processes that keep cores busy meanwhile")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the table to this file")
     args = parser.parse_args()
-    rows, total = [], Total()
+    rows, loads, total = [], [], Total()
     load = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(args.load)]
     zygote = nursery.Zygote()
     grade.import_all()
@@ -155,6 +157,7 @@ def main() -> int:
                 ]
                 wrong = race_often(contract, master + AGAIN.format(name=name, times=times))
                 total.add(right, wrong)
+                loads.append(os.getloadavg()[0])
                 called, open_ = (sum(each.slower is verdict for each in right) for verdict in (True, None))
                 ratio, seen = max(each.ratio for each in right), sum(each.slower is True for each in wrong)
                 limit = f"{contract.time_limit:.0f} × | {ratio:.1f} ×"
@@ -163,7 +166,7 @@ def main() -> int:
         zygote.close()
         for process in load:
             process.kill()
-    page = HEAD.format(load=args.load, slow=args.slow) + "\n".join(rows) + total.said()
+    page = HEAD.format(cores=abreast.processors(), load=median(loads), slow=args.slow) + "\n".join(rows) + total.said()
     print("\r" + page)
     if args.out:
         store.write_atomic(args.out.resolve(), page)
