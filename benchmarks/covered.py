@@ -50,6 +50,13 @@ def begin(path, slot, numbers):
 
         return step(frame, event, _)
 
+    add = sys.addaudithook
+
+    def add_traced(hook):
+        hook.__cantrace__ = True  # Python traces no other hooks
+        add(hook)
+
+    sys.addaudithook = add_traced
     threading.settrace(enter)
     sys.settrace(enter)
 

@@ -1,5 +1,6 @@
 """The command line: its words, its exit statuses and its sentences."""
 
+import json
 import os
 import re
 import subprocess
@@ -164,3 +165,61 @@ def test_help_needs_nothing_but_argparse():
 def test_every_command_has_its_session():
     noxfile = (ROOT / "noxfile.py").read_text()
     assert all(f'_dojo(session, "{name}")' in noxfile for name in cli.COMMANDS)
+
+
+def test_with_pdb_an_error_opens_the_debugger_in_the_attempts_own_frame_and_nothing_is_judged(tmp_path):
+    attempt = tmp_path / "attempt.py"
+    attempt.write_text("def softmax(x, dim=-1):\n    return x.nothing\n")
+    asked = dojo("grade", "softmax", "--attempt", str(attempt), "--pdb", "-k", "values_match", input="p x.shape\nq\n")
+    assert "-> return x.nothing\n(Pdb) torch.Size([5])" in asked.stdout
+    assert "softmax: unjudged, core 1 of 1 crashed" in asked.stdout
+    assert asked.returncode == 1
+    plain = dojo("grade", "causal_mask", "--solution", "--pdb", stdin=subprocess.DEVNULL)
+    assert "causal_mask: unjudged" in plain.stdout
+
+
+def test_a_grading_is_written_as_json_and_as_a_page_too(tmp_path):
+    verdict, page = tmp_path / "verdict.json", tmp_path / "verdict.html"
+    done = dojo("grade", "causal_mask", "--solution", "--tier", "core", "--json", str(verdict), "--html", str(page))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(verdict.read_text())[0]["verdict"] == "passed"
+    assert "causal_mask" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["grade", "causal_mask", "softmax", "--attempt", "f.py"], "--attempt needs the one NAME"),
+        (["grade", "causal_mask", "--solution", "-k", "nothing_is_called_so"], "no check is left after -k"),
+        (["grade", "causal_mask", "--attempt", "nowhere.py"], "there is no file nowhere.py"),
+        (["grade", "causal_mask", "--attempt", "graders"], "graders is a folder"),
+        (["mock"], "name a kata or a track"),
+        (["mock", "--random", "99"], "fewer than 99"),
+        (["mock", "--explain"], "name a kata, as in `nox -s mock -- rope --explain`"),
+        (["mock", "--resume", "nowhere"], "nowhere holds no interview"),
+        (["mock", "rope", "--minutes", "0"], "'0' is no number of minutes"),
+        (["hunt"], "name a kata, as in `nox -s hunt -- mha`"),
+        (["hunt", "mha", "--bugs", "0"], "'0' is no number above 0"),
+        (["watch", "nowhere"], "no kata or track is called 'nowhere'"),
+    ],
+)
+def test_what_cannot_be_done_is_a_sentence_and_status_2(words, told):
+    done = dojo(*words)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_explanation_asks_what_an_interviewer_asks():
+    shown = dojo("mock", "rope", "--explain").stdout
+    assert "Rotary position embedding" in shown
+    assert shown.count("?") >= 3
+
+
+def test_chance_picks_katas_of_a_level_and_the_same_ones_for_a_seed():
+    from dojo import mock
+
+    given = types.SimpleNamespace(names=[], random=3, level=2, seed=5)
+    picked = mock.chosen(given)
+    assert picked == mock.chosen(given)
+    assert [kata.level for kata in picked] == [2, 2, 2]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dojo import catalog, memory, records, schedule
+from dojo import catalog, cli, memory, records, schedule
 from dojo.catalog import Trouble
 from dojo.memory import Attempt
 
@@ -176,21 +176,43 @@ def test_a_kata_that_was_easy_today_is_not_due() -> None:
     assert schedule.due_dates(catalog.katas(), past)["linear"] > now + timedelta(days=1)
 
 
-def test_restoring_keeps_what_was_there(tmp_path: Path) -> None:
-    kata = catalog.katas()["alibi"]
-    before, book = kata.stub.read_bytes(), kata.notebook.read_bytes()
-    kept = set((kata.home / "kept").glob("*.*"))
-    try:
-        kata.stub.write_text("mine = 1\n")
-        said = records.restore(kata, attempt("alibi", text="theirs = 2\n"))
-        assert kata.stub.read_text() == "theirs = 2\n"
-        copy = kata.home.parent / said.rpartition(" ")[2].rstrip(".")
-        assert copy.read_text() == "mine = 1\n"
-    finally:
-        kata.stub.write_bytes(before)
-        kata.notebook.write_bytes(book)
-        for path in set((kata.home / "kept").glob("*.*")) - kept:
-            path.unlink()
+def test_restoring_keeps_what_was_there(project: Path) -> None:
+    kata = catalog.katas(project)["alibi"]
+    kata.stub.write_text("mine = 1\n")
+    said = records.restore(kata, attempt("alibi", text="theirs = 2\n"))
+    assert kata.stub.read_text() == "theirs = 2\n"
+    assert (project / said.rpartition(" ")[2].rstrip(".")).read_text() == "mine = 1\n"
+
+
+def test_history_lists_compares_exports_and_takes_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def history(*words: str) -> str:
+        assert cli.main(["history", *words]) == 0
+        return capsys.readouterr().out
+
+    assert "has no history yet" in history("rope")
+    memory.remember([attempt(text="x = 1\n"), attempt(text="x = 2\n", verdict="failed", at=2e9, spent=61.0)])
+    assert "--diff 1 2` compares" in history("rope")
+    assert "1:01 of grade" in history("rope")
+    assert "\n-x = 1\n+x = 2\n" in history("rope", "--diff", "1", "2")
+    assert "are the same" in history("rope", "--diff", "1", "1")
+    file = str(tmp_path / "all.jsonl")
+    assert "2 attempts written to" in history("--export", file)
+    assert "0 attempts taken in, 2 were known already" in history("--import", file)
+    with pytest.raises(SystemExit):
+        history("--diff", "1", "2")
+    assert "need the NAME" in capsys.readouterr().err
+
+
+def test_next_names_what_is_due_or_when_something_will_be(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["next", "--count", "2"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("1. ")
+    assert "\n2. " in shown
+    assert "\n3. " not in shown
+    now = time.time()
+    memory.remember([attempt(name, at=now, spent=10.0, kind="mock") for name in catalog.katas()])
+    assert cli.main(["next"]) == 0
+    assert "nothing is due; " in capsys.readouterr().out
 
 
 def test_a_number_that_is_not_in_the_list_is_told() -> None:
