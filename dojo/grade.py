@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 # A user's own environment may lack NumPy, and torch would say so on every start.
 warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 
+MOST_JUDGES = 8  # at once: with its worker each takes some 30 MB, and more would hardly be quicker
 GRADER_WATCHDOG = 300  # seconds that pytest-timeout gives one check: the judge's own deadlines come long before
 
 
@@ -112,7 +113,7 @@ def side_by_side(
 
     # A GPU is one for all, a debugger sits at one terminal, and what comes first must be known to stop there.
     alone = options.device == "cuda" or options.debug or options.stop_at_first
-    count = abreast.processors()
+    count = min(abreast.processors(), MOST_JUDGES)
     if alone or count == 1:
         with screen.progress(len(entries)) as progress:
             return run(entries, options, hatchery, lambda _: progress.advance())
