@@ -40,6 +40,20 @@ def test_what_fails_in_a_process_is_told_where_it_was_asked(zygote: nursery.Zygo
         crew.map([99])
 
 
+def cores(_: int, zygote: nursery.Zygote) -> tuple[set[int], set[int]]:
+    time.sleep(0.2)  # so that each hand takes one
+    return os.sched_getaffinity(0), os.sched_getaffinity(zygote.pid)
+
+
+@alone
+def test_each_judge_keeps_to_a_processor_of_its_own_with_its_workers(zygote: nursery.Zygote) -> None:
+    with abreast.Crew(cores, zygote, 2) as crew:
+        (first, workers), (second, others) = crew.map([1, 2])
+    assert len(first) == len(second) == 1
+    assert first != second
+    assert (workers, others) == (first, second)
+
+
 @alone
 def test_a_kata_whose_checks_are_shared_out_gets_the_same_verdict(zygote: nursery.Zygote, graded: Grade) -> None:
     kata = catalog.katas()["softmax"]
