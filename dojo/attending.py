@@ -74,13 +74,27 @@ def term_by_term(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor
     return (_weights(scores, mask)[..., None] * v[..., None, :, :].to(wide)).sum(-2).to(v.dtype)
 
 
+def by_logsumexp(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    """Exponentials of the scores less their logsumexp.
+
+    It rounds as a score does, and scores may be large: the weights then do not quite sum to 1, and where one is nearly
+    1 the parts of its gradient no longer cancel. Here it is off by as much as it may be.
+    """
+    wide = torch.promote_types(q.dtype, torch.float32)
+    scores = q.to(wide) @ k.to(wide).mT * q.shape[-1] ** -0.5
+    scores = scores if mask is None else scores.masked_fill(~mask, torch.finfo(wide).min)
+    total = scores.logsumexp(-1, keepdim=True)
+    weights = (scores - (total + torch.finfo(wide).eps * total.detach().abs())).exp()
+    return ((weights if mask is None else weights.masked_fill(~mask, 0.0)) @ v.to(wide)).to(v.dtype)
+
+
 def _weights(scores: Tensor, mask: Tensor | None) -> Tensor:
     if mask is None:
         return torch.softmax(scores, -1)
     return torch.softmax(scores.masked_fill(~mask, torch.finfo(scores.dtype).min), -1).masked_fill(~mask, 0.0)
 
 
-WAYS: tuple[Attention, ...] = (stage_by_stage, library, normalised_last, term_by_term)
+WAYS: tuple[Attention, ...] = (stage_by_stage, library, normalised_last, term_by_term, by_logsumexp)
 
 
 def heads_one_by_one(attend: Attention) -> Callable[..., Tensor]:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from dojo import attending
-from dojo.attending import FUSED, SCORE_BUGS, Attention, library, normalised_last, stage_by_stage, term_by_term
+from dojo.attending import FUSED, SCORE_BUGS, WAYS, Attention, library
 from dojo.bugs import Bug
 from dojo.contract import Contract, core
 from dojo.expect import Call, Draw, fail, tensor
@@ -42,7 +42,7 @@ def call(
 class TestScaledDotProductAttention(Contract):
     name = "scaled_dot_product_attention"
     oracle = staticmethod(of(library))
-    variants = tuple(of(way) for way in (weights_rounded, library, normalised_last, term_by_term, stage_by_stage))
+    variants = tuple(of(way) for way in (weights_rounded, *WAYS))
     positional = 3
     ban = FUSED
     axes = {
