@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dojo.catalog import Kata
     from dojo.verdict import Verdict
 
-CALM = 0.03  # seconds that a file must have stayed as it is before it counts as saved
+CALM = 0.02  # seconds that a file must have stayed as it is before it counts as saved
 TICK = 0.01
 
 

@@ -333,7 +333,7 @@ def _global_state() -> dict[str, Any]:
         "the default dtype": torch.get_default_dtype(),
         "the grad mode": torch.is_grad_enabled(),
         "the inference mode": torch.is_inference_mode_enabled(),
-        "torch's random generator": bytes(torch.get_rng_state().tolist()),
+        "torch's random generator": torch.get_rng_state().view(torch.int64).tolist(),
         "Python's random generator": random.getstate(),
         "the number of threads": torch.get_num_threads(),
         "the default device": str(torch.get_default_device()),
