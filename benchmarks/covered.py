@@ -16,6 +16,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from types import CodeType
 
@@ -68,13 +69,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--least", type=float, default=95.0, metavar="PERCENT", help="what must be covered")
     args, words = parser.parse_known_args()
-    files = [path for path in sorted(PACKAGE.rglob("*.py")) if executable(path)]
-    names = [path.relative_to(PACKAGE).as_posix() for path in files]
+    files = {path.relative_to(PACKAGE).as_posix(): executable(path) for path in sorted(PACKAGE.rglob("*.py"))}
     hooks = Path(sysconfig.get_path("purelib"))
     start, code = hooks / "dojo_lines.pth", hooks / "dojo_lines.py"
     with tempfile.NamedTemporaryFile(prefix="dojo-lines-") as marks:
         marks.truncate(SLOT * len(files))
-        numbers = {name: number for number, name in enumerate(names)}
+        numbers = {name: number for number, name in enumerate(files)}
         code.write_text(f"{HOOK}begin({marks.name!r}, {SLOT}, {numbers!r})\n")
         start.write_text("import dojo_lines\n")
         try:
@@ -85,11 +85,10 @@ def main() -> int:
             code.unlink()
         seen = Path(marks.name).read_bytes()
     total = covered = 0
-    for number, (path, name) in enumerate(zip(files, names, strict=True)):
-        lines = executable(path)
+    for number, (name, lines) in enumerate(files.items()):
         missed = sorted(line for line in lines if not seen[number * SLOT + line])
         total, covered = total + len(lines), covered + len(lines) - len(missed)
-        share = 1 - len(missed) / len(lines)
+        share = 1 - len(missed) / max(1, len(lines))
         print(f"{name:24} {share:6.1%} of {len(lines):4}  {', '.join(ranges(missed, lines))}")
     print(f"{'all':24} {covered / total:6.1%} of {total:4}")
     return 0 if 100 * covered >= args.least * total else 1
@@ -115,14 +114,10 @@ def codes(code: CodeType) -> Iterator[CodeType]:
 
 def ranges(missed: list[int], lines: set[int]) -> Iterator[str]:
     """Neighbours in one word: `3-5` where no executable line between 3 and 5 was run."""
-    order = sorted(lines)
-    while missed:
-        last = first = missed[0]
-        while len(missed) > 1 and order.index(missed[1]) == order.index(last) + 1:
-            last = missed[1]
-            missed = missed[1:]
-        missed = missed[1:]
-        yield f"{first}-{last}" if last > first else str(first)
+    place = {line: number for number, line in enumerate(sorted(lines))}
+    for _, run in groupby(enumerate(missed), lambda pair: place[pair[1]] - pair[0]):
+        first, *rest = (line for _, line in run)
+        yield f"{first}-{rest[-1]}" if rest else str(first)
 
 
 if __name__ == "__main__":

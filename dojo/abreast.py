@@ -20,9 +20,14 @@ if TYPE_CHECKING:
     from dojo.judge.nursery import Zygote
 
 
+def cores() -> list[int]:
+    """The processors that we may use and keep a process to; none where the system does not tell."""
+    return sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else []
+
+
 def processors() -> int:
     """How many gradings may run at once: one for each processor that we may use, where processes can be forked."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
+    return len(cores()) or 1
 
 
 class Crew:
@@ -30,9 +35,9 @@ class Crew:
 
     def __init__(self, work: Callable[[Any, Zygote], Any], zygote: Zygote, size: int) -> None:
         self.zygote = zygote
-        cores = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" and size > 1 else [None]
-        random.shuffle(cores)  # several runs at once must not all crowd on the first ones
-        self.hands = [_Hand(work, zygote, cores[number % len(cores)]) for number in range(size)]
+        places = (size > 1 and cores()) or [None]
+        random.shuffle(places)  # several runs at once must not all crowd on the first ones
+        self.hands = [_Hand(work, zygote, places[number % len(places)]) for number in range(size)]
 
     def map(self, items: list[Any], finished: Callable[[Any], None] = lambda result: None) -> list[Any]:
         """The results in the order of the items; `finished` hears of each as it comes.

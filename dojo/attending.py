@@ -43,9 +43,7 @@ def normalised_last(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Ten
     """The values weighted by exponentials, and divided by their sum afterwards."""
     wide = torch.promote_types(q.dtype, torch.float32)
     scores = (q / q.shape[-1] ** 0.5).to(wide) @ k.to(wide).mT
-    scores = scores if mask is None else scores.masked_fill(~mask, torch.finfo(wide).min)
-    exps = (scores - scores.amax(-1, keepdim=True).detach()).exp()
-    exps = exps if mask is None else exps.masked_fill(~mask, 0.0)
+    exps = _weights(scores, mask, lambda scores: (scores - scores.amax(-1, keepdim=True).detach()).exp())
     return (_Weighted.apply(exps, v.to(wide)) / exps.sum(-1, keepdim=True).clamp_min(1e-30)).to(v.dtype)
 
 
@@ -81,17 +79,24 @@ def by_logsumexp(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor
     1 the parts of its gradient no longer cancel. Here it is off by as much as it may be.
     """
     wide = torch.promote_types(q.dtype, torch.float32)
+
+    def less_their_logsumexp(scores: Tensor) -> Tensor:
+        total = scores.logsumexp(-1, keepdim=True)
+        return (scores - (total + torch.finfo(wide).eps * total.detach().abs())).exp()
+
     scores = q.to(wide) @ k.to(wide).mT * q.shape[-1] ** -0.5
-    scores = scores if mask is None else scores.masked_fill(~mask, torch.finfo(wide).min)
-    total = scores.logsumexp(-1, keepdim=True)
-    weights = (scores - (total + torch.finfo(wide).eps * total.detach().abs())).exp()
-    return ((weights if mask is None else weights.masked_fill(~mask, 0.0)) @ v.to(wide)).to(v.dtype)
+    return (_weights(scores, mask, less_their_logsumexp) @ v.to(wide)).to(v.dtype)
 
 
-def _weights(scores: Tensor, mask: Tensor | None) -> Tensor:
+def _softmax(scores: Tensor) -> Tensor:
+    return torch.softmax(scores, -1)
+
+
+def _weights(scores: Tensor, mask: Tensor | None, weigh: Callable[[Tensor], Tensor] = _softmax) -> Tensor:
+    """What `weigh` makes of the scores; keys behind the mask have no part in it."""
     if mask is None:
-        return torch.softmax(scores, -1)
-    return torch.softmax(scores.masked_fill(~mask, torch.finfo(scores.dtype).min), -1).masked_fill(~mask, 0.0)
+        return weigh(scores)
+    return weigh(scores.masked_fill(~mask, torch.finfo(scores.dtype).min)).masked_fill(~mask, 0.0)
 
 
 WAYS: tuple[Attention, ...] = (stage_by_stage, library, normalised_last, term_by_term, by_logsumexp)

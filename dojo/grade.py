@@ -113,7 +113,7 @@ def side_by_side(
 
     # A GPU is one for all, a debugger sits at one terminal, and what comes first must be known to stop there.
     alone = options.device == "cuda" or options.debug or options.stop_at_first
-    count = min(abreast.processors(), MOST_JUDGES)
+    count = judges()
     if alone or count == 1:
         with screen.progress(len(entries)) as progress:
             return run(entries, options, hatchery, lambda _: progress.advance())
@@ -122,6 +122,13 @@ def side_by_side(
     with abreast.Crew(run_part, hatchery, min(count, len(parts))) as crew, screen.progress(len(entries)) as progress:
         verdicts = crew.map(parts, lambda _: progress.advance())
     return verdicts if len(entries) == len(parts) else [joined(verdicts, options)]
+
+
+def judges() -> int:
+    """How many judges work at once here."""
+    from dojo import abreast
+
+    return min(abreast.processors(), MOST_JUDGES)
 
 
 Part = tuple[Entry, Options]

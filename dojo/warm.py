@@ -25,7 +25,7 @@ class Judge:
         self._before: dict[str, Verdict] = {}  # the last verdict on each kata: how long its checks take
         zygote = nursery.Zygote()
         grade.import_all()
-        self._zygote, self._size = zygote, min(abreast.processors(), grade.MOST_JUDGES)
+        self._zygote, self._size = zygote, grade.judges()
         self._crew = abreast.Crew(_grade_and_remember, zygote, self._size)
 
     def prepare(self, kata: Kata) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dojo import catalog, grade, plugin, recall
+from dojo import abreast, catalog, grade, plugin, recall
 from dojo.judge import limits, nursery
 from dojo.verdict import Check, Outcome, Verdict
 
@@ -19,7 +19,7 @@ plugin.DIAGNOSIS_SECONDS = 60.0  # what a diagnosis says must not depend on how 
 os.environ["DOJO_HOME"] = tempfile.mkdtemp(prefix="dojo-tests-")  # what tests do is nobody's history
 
 
-CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+CORES = abreast.cores()
 
 
 @pytest.fixture(scope="session")

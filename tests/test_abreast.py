@@ -29,8 +29,10 @@ def test_results_come_in_the_order_of_the_items_and_the_processes_end(zygote: nu
     with abreast.Crew(slowly, zygote, 2) as crew:
         results = crew.map([0, 1, 2, 3, 4], lambda result: heard.append(result[0]))
         processes = [hand.process for hand in crew.hands]
+        started = time.monotonic()
     assert [item for item, _ in results] == [0, 1, 2, 3, 4]
     assert sorted(heard) == [0, 1, 2, 3, 4]
+    assert time.monotonic() - started < 0.9
     assert [process.exitcode for process in processes] == [0, 0], "nobody had to end them"
     assert children_of(zygote) == [], "the zygotes that were split off are gone too"
 

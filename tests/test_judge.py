@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
-from dojo.judge import host, nursery, proxy
+from dojo.judge import nursery, proxy
 from dojo.judge.faults import Died, Fault, Forbidden, Raised
 from dojo.judge.race import race
 from dojo.verdict import Outcome
@@ -121,7 +121,7 @@ def test_a_hanging_call_ends_and_the_third_is_not_waited_for(attempt: proxy.Atte
     started = time.monotonic()
     with pytest.raises(Died, match="already timed out"):
         attempt.double(torch.ones(1))
-    assert time.monotonic() - started < host.CPU_LIMIT
+    assert time.monotonic() - started < 1
 
 
 def test_all_threads_are_watched(attempt: proxy.Attempt) -> None:

@@ -23,7 +23,7 @@ LOOK = f"""
 import json, os, socket
 absent = {[str(ROOT / name) for name in ("solutions", "graders", "tests", ".dojo")]} + ["/etc/passwd", "/home"]
 found = [path for path in absent if os.path.exists(path)]
-print(json.dumps([found, [name for _, name in socket.if_nameindex()]]))
+print(json.dumps([found, [name for _, name in socket.if_nameindex()], sorted(os.listdir("/tmp"))]))
 """
 
 
@@ -41,7 +41,8 @@ def zygote() -> Iterator[nursery.Zygote]:
 def test_there_is_nothing_to_find_and_no_network() -> None:
     command = [*sandbox.prefix(), sys.executable, "-I", "-c", LOOK]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert json.loads(shown) == [[], ["lo"]]
+    ours = sorted({Path(path).parts[2] for path in sandbox._seen() if path.startswith("/tmp/")})  # a project in /tmp
+    assert json.loads(shown) == [[], ["lo"], ours]
 
 
 @sandboxed
