@@ -44,25 +44,28 @@ def normalised_last(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Ten
     wide = torch.promote_types(q.dtype, torch.float32)
     scores = (q / q.shape[-1] ** 0.5).to(wide) @ k.to(wide).mT
     exps = _weights(scores, mask, lambda scores: (scores - scores.amax(-1, keepdim=True).detach()).exp())
-    return (_Weighted.apply(exps, v.to(wide)) / exps.sum(-1, keepdim=True).clamp_min(1e-30)).to(v.dtype)
+    slip = max(4 * torch.finfo(wide).eps, torch.finfo(q.dtype).eps)
+    return (_Weighted.apply(exps, v.to(wide), slip) / exps.sum(-1, keepdim=True).clamp_min(1e-30)).to(v.dtype)
 
 
 class _Weighted(torch.autograd.Function):
     """`exps @ v`, whose gradient for `exps` is off by more than its terms may round.
 
     Where one weight is nearly 1, the gradients that reach a score through numerator and denominator cancel but for
-    their roundings. Those may by chance be the same in every way of computing, but need not be in the attempt's.
+    their roundings. Those may by chance be the same in every way of computing, but need not be in the attempt's. In
+    half precision the fused kernel takes the result for its way back as it was rounded.
     """
 
     @staticmethod
-    def forward(ctx: torch.autograd.function.FunctionCtx, exps: Tensor, v: Tensor) -> Tensor:
+    def forward(ctx: torch.autograd.function.FunctionCtx, exps: Tensor, v: Tensor, slip: float) -> Tensor:
         ctx.save_for_backward(exps, v)
+        ctx.slip = slip
         return exps @ v
 
     @staticmethod
-    def backward(ctx: torch.autograd.function.FunctionCtx, grad: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx: torch.autograd.function.FunctionCtx, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         exps, v = ctx.saved_tensors
-        return grad @ v.mT + 4 * torch.finfo(v.dtype).eps * (grad.abs() @ v.mT.abs()), exps.mT @ grad
+        return grad @ v.mT + ctx.slip * (grad.abs() @ v.mT.abs()), exps.mT @ grad, None
 
 
 def term_by_term(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:

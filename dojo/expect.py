@@ -177,7 +177,11 @@ def refuses(call: Callable[[], Any], *values: Any, sentence: str, error: str = "
 
 def parameters_are(module: Module, expected: dict[str, tuple[int, ...]]) -> None:
     """The module holds exactly these parameters, by name and shape, all of them trainable."""
-    found = module.outline()
+    outline_holds(expected, module.outline())
+
+
+def outline_holds(expected: dict[str, tuple[int, ...]], found: dict) -> None:
+    """The same of a module's outline."""
     got = {name: tuple(shape) for name, shape in found["shapes"].items()}
     facts = [f"missing: {n} {s}" for n, s in expected.items() if n not in got]
     facts += [f"not in the contract: {n} {s}" for n, s in got.items() if n not in expected]
@@ -277,13 +281,7 @@ def _mentions(source: str, wanted: set[str]) -> list[tuple[int, str]]:
 def build(attempt: Attempt, name: str, call: Call, **keywords: Any) -> Callee:
     """The callable under test: the function itself, or a module built with the call's constructor arguments."""
     target = getattr(attempt, name)
-    if not call.init and not call.params:
-        return target
-    with torch.no_grad():
-        module = target(**call.init, **keywords)
-    if not isinstance(module, Module):
-        fail(f"`{name}` is a torch.nn.Module", f"calling it gave a {type(module).__name__}")
-    return module
+    return target.build(**call.init, **keywords) if call.init or call.params else target
 
 
 def _product(numbers: Iterable[int]) -> int:

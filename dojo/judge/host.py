@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from dojo.judge import wire
@@ -39,6 +40,7 @@ ANSWERS: dict[str, dict[str, type]] = {
 IF_ASKED = {"grad": {"call": int}, "watch": {"inputs": list, "changed": list}}
 READINGS = {"operations": dict, "largest": dict, "complex": dict, "foreign": list, "profiled": dict, "entered": list}
 COUNTS = ("operations", "largest", "complex", "profiled")
+UNASKED = "it does not answer what was asked"
 
 
 class Worker:
@@ -72,21 +74,31 @@ class Worker:
         except OSError:  # the worker has died: the channel will say so
             return 0.0
 
-    def ask(self, limit: float = CPU_LIMIT, **request: Any) -> dict:
-        """Send a request and wait for its answer.
+    def ask(self, *requests: dict, limit: float = CPU_LIMIT) -> Iterator[dict]:
+        """Send requests, which are done in turn up to the first that fails, and wait for their answers.
 
-        Raises:
+        Raises, and so does the iterator when it comes to an answer that says so:
             Raised: the attempt raised.
             Forbidden: the attempt left PyTorch, or gave back what is no tensor.
             Died: the worker is gone, or had to be ended.
         """
+        reply = self._exchange({"requests": list(requests)}, limit)
+        answers = reply.get("answers")
+        if not isinstance(answers, list) or not all(isinstance(answer, dict) for answer in answers):
+            self._junk(UNASKED)
+        if len(answers) != len(requests) and not (answers and wire.FAILURES & answers[-1].keys()):
+            self._junk(UNASKED)
+        return map(self._understood, requests, answers)
+
+    def _exchange(self, message: dict, limit: float) -> dict:
+        """One message there and one back, against the clock."""
         token = secrets.token_hex(8)
         started, cpu = time.monotonic(), self.cpu_seconds()
         wall = limit * WALL_LIMIT / CPU_LIMIT
         self.channel.setblocking(True)
         self.channel.settimeout(wall)
         try:
-            wire.send(self.channel, request | {"token": token})
+            wire.send(self.channel, message | {"token": token})
         except OSError:
             self._died()
         self.channel.setblocking(False)
@@ -108,8 +120,8 @@ class Worker:
         header = expected[0]
         reply = self._checked(wire.load, bytes(buffer[:header]), buffer[header : sum(expected)])
         if not isinstance(reply, dict) or reply.get("token") != token or len(buffer) > sum(expected):
-            self._junk("it does not answer what was asked")
-        return self._understood(request, reply)
+            self._junk(UNASKED)
+        return reply
 
     def _understood(self, request: dict, reply: dict) -> dict:
         if "forbidden" in reply:
@@ -126,9 +138,9 @@ class Worker:
         holds += [(meter, READINGS)] if isinstance(meter, dict) else []
         for part, keys in holds:
             if any(key not in part or not isinstance(part[key], kind) for key, kind in keys.items()):
-                self._junk("it does not answer what was asked")
+                self._junk(UNASKED)
         if isinstance(meter, dict) and any(type(n) is not int for name in COUNTS for n in meter[name].values()):
-            self._junk("it does not answer what was asked")
+            self._junk(UNASKED)
         return reply
 
     def _checked(self, read: Any, *parts: Any) -> Any:

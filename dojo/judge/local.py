@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pdb
-from typing import Any
+from collections.abc import Iterator
 
 from dojo.judge import wire, worker
 from dojo.judge.faults import Died, Raised
@@ -19,8 +19,12 @@ class LocalWorker:
     def __init__(self, filename: str) -> None:
         self.session = worker.Session({"filename": filename})
 
-    def ask(self, limit: float = 0.0, **request: Any) -> dict:
-        """Do the request here; an exception in the attempt opens pdb where it was raised."""
+    def ask(self, *requests: dict, limit: float = 0.0) -> Iterator[dict]:
+        """Do the requests here, each when its answer is wanted."""
+        return map(self._answer, requests)
+
+    def _answer(self, request: dict) -> dict:
+        """Do one; an exception in the attempt opens pdb where it was raised."""
         try:
             reply = self.session.perform(request)
         except worker.Unanswerable as error:
@@ -51,5 +55,5 @@ class LocalAttempt(Attempt):
     def worker(self) -> LocalWorker:
         if self._worker is None:
             self._worker = LocalWorker(self.filename)
-            self._worker.ask(do="load", source=self.source)
+            next(self._worker.ask({"do": "load", "source": self.source}))
         return self._worker

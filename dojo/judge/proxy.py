@@ -8,7 +8,7 @@ runs in a worker; `torch.autograd.grad` on the result asks the worker for its ba
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,14 +44,15 @@ class Attempt:
     timeouts: int = 0
     used: float = 0.0  # the largest error seen, in units of the allowed error
     _worker: host.Worker | None = None
+    _numbered: int = 0
 
     TIMEOUTS_BORNE = 2
 
-    def ask(self, **request: Any) -> dict:
-        """One request to the worker of this attempt."""
+    def ask(self, *requests: dict) -> Iterator[dict]:
+        """Requests to the worker of this attempt, done in turn, and their answers."""
         worker = self.worker()
         try:
-            return worker.ask(**request)
+            return worker.ask(*requests)
         except Died as death:
             if death.outcome is Outcome.TIMED_OUT:
                 self.timeouts += 1
@@ -64,7 +65,7 @@ class Attempt:
                 raise Died(Outcome.TIMED_OUT, f"not run: the attempt had already timed out {self.timeouts} times")
             self._worker = host.Worker(self.zygote, self.filename, self.readable, self.memory)
             try:
-                self._worker.ask(limit=host.CPU_LIMIT * host.LOAD_FACTOR, **self._contents())
+                next(self._worker.ask(self._contents(), limit=host.CPU_LIMIT * host.LOAD_FACTOR))
             except BaseException:
                 self._worker.end()
                 raise
@@ -92,6 +93,11 @@ class Attempt:
         """What the attempt printed since last asked."""
         return self._worker.take_printed() if self._worker is not None else ""
 
+    def number(self) -> int:
+        """A number to keep an object of the worker under, below those that the worker gives itself."""
+        self._numbered -= 1
+        return self._numbered
+
     def __getattr__(self, name: str) -> Callee:
         if name.startswith("_"):
             raise AttributeError(name)
@@ -111,13 +117,24 @@ class Callee:
             return _Call.apply(self, args, kwargs, *tensors, *self.parameters().values())
         return self.request(args, kwargs)["value"]
 
+    def ask(self, **request: Any) -> dict:
+        """One request about this."""
+        return next(self.attempt.ask(request))
+
+    def build(self, **kwargs: Any) -> Module:
+        """The module that a class makes of these arguments, once something is asked about it."""
+        kept = wire.Remote(self.attempt.number())
+        module = Module(self.attempt, kept)
+        module.later(do="build", target=self.target, kwargs=kwargs, kept=kept)
+        return module
+
     def parameters(self) -> dict[str, Tensor]:
         """Leaves that stand for the remote parameters, by name; a function has none."""
         return {}
 
     def request(self, args: tuple, kwargs: dict, **more: Any) -> dict:
         """The worker's whole answer to a call, a module it returned already wrapped."""
-        reply = self.attempt.ask(do="call", target=self.target, args=args, kwargs=kwargs, **more)
+        reply = self.ask(do="call", target=self.target, args=args, kwargs=kwargs, **more)
         if isinstance(reply["value"], wire.Remote):
             reply["value"] = Module(self.attempt, reply["value"])
         return reply
@@ -136,17 +153,17 @@ class Callee:
 
     def _observed(self, args: tuple, kwargs: dict, **how: Any) -> dict:
         inner = {"do": "call", "target": self.target, "args": args, "kwargs": kwargs}
-        return self.attempt.ask(do="observe", inner=inner, **how)["meter"]
+        return self.ask(do="observe", inner=inner, **how)["meter"]
 
     def observe_gradients(self, *args: Any, watched: list[str] | None = None, **kwargs: Any) -> list[dict]:
         """Meter readings of a call whose floating inputs take gradients, and of the way back from its result."""
         args, kwargs = _leaves(args), _leaves(kwargs)
         forward = {"do": "call", "target": self.target, "args": args, "kwargs": kwargs, "grad": True}
-        there = self.attempt.ask(do="observe", watched=watched or [], inner=forward)
+        there = self.ask(do="observe", watched=watched or [], inner=forward)
         if not isinstance(there.get("value"), Tensor):
             raise Died(Outcome.WRONG, f"the result is a {type(there.get('value')).__name__}, not a torch.Tensor")
         backward = {"do": "backward", "call": there.get("call"), "cotangent": torch.ones_like(there["value"])}
-        back = self.attempt.ask(do="observe", watched=watched or [], inner=backward)
+        back = self.ask(do="observe", watched=watched or [], inner=backward)
         return [there["meter"], back["meter"]]
 
     def keep(self, *args: Any, **kwargs: Any) -> wire.Remote:
@@ -155,46 +172,61 @@ class Callee:
 
     def elsewhere(self, *args: Any, **kwargs: Any) -> dict:
         """What happens on another device, which `judge.meter` makes up: see there."""
-        return self.attempt.ask(do="elsewhere", target=self.target, args=args, kwargs=kwargs)
+        return self.ask(do="elsewhere", target=self.target, args=args, kwargs=kwargs)
 
     def prepare(self, *args: Any, **kwargs: Any) -> Prepared:
         """Arguments laid ready in the worker, so that a call can be timed without their transfer."""
-        return Prepared(self, self.attempt.ask(do="prepare", args=args, kwargs=kwargs)["value"])
+        return Prepared(self, self.ask(do="prepare", args=args, kwargs=kwargs)["value"])
 
 
 @dataclass
 class Module(Callee):
-    """A module of the attempt. Its parameters are mirrored here as leaves once they are assigned."""
+    """A module of the attempt. Its parameters are mirrored here as leaves once they are assigned.
+
+    What is done to it waits, and goes to the worker together with the first question about it: two processes that take
+    turns spend more time on changing turns than on most requests.
+    """
 
     _leaves: dict[str, Tensor] = field(default_factory=dict)
-    _outline: dict = field(default_factory=dict)  # as of the last assignment
+    _waiting: list[tuple[dict, Callable[[dict], None]]] = field(default_factory=list)
+
+    def later(self, heard: Callable[[dict], None] = lambda answer: None, **request: Any) -> None:
+        """Have this done before anything is asked; `heard` is then told the answer."""
+        self._waiting.append((request, heard))
+
+    def ask(self, **request: Any) -> dict:
+        waiting, self._waiting = self._waiting, []
+        answers = self.attempt.ask(*(each for each, _ in waiting), request)
+        for _, heard in waiting:
+            heard(next(answers))
+        return next(answers)
 
     def parameters(self) -> dict[str, Tensor]:
         return self._leaves
 
     def describe(self) -> dict:
         """Names and values of parameters, names of buffers and state, as the worker has them."""
-        return self.attempt.ask(do="describe", target=self.target)
+        return self.ask(do="describe", target=self.target)
 
     def outline(self) -> dict:
         """Shapes of parameters by name, and which of them are trainable."""
-        return self._outline or self.attempt.ask(do="outline", target=self.target)
+        return self.ask(do="outline", target=self.target)
 
-    def load_state_dict(self, values: dict[str, Tensor]) -> Module:
-        """Assign parameters as far as they fit; their mirrors then take gradients."""
-        self._outline = self.attempt.ask(do="assign", target=self.target, values=values)
+    def load_state_dict(self, values: dict[str, Tensor], fit: Callable[[dict], None] = lambda outline: None) -> Module:
+        """Assign parameters as far as they fit, which `fit` may judge by the outline; their mirrors take gradients."""
+        self.later(fit, do="assign", target=self.target, values=values)
         self._leaves = {k: v.detach().clone().requires_grad_() for k, v in values.items()}
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Module:
         """`nn.Module.to`, in the worker."""
-        self.attempt.ask(do="cast", target=self.target, args=args, kwargs=kwargs)
-        self._leaves, self._outline = {}, {}
+        self.later(do="cast", target=self.target, args=args, kwargs=kwargs)
+        self._leaves = {}
         return self
 
     def train(self, training: bool = True) -> Module:
         """`nn.Module.train`, in the worker."""
-        self.attempt.ask(do="mode", target=self.target, training=training)
+        self.later(do="mode", target=self.target, training=training)
         return self
 
     def eval(self) -> Module:
@@ -212,11 +244,11 @@ class Prepared:
 
     def refill(self, *args: Any, **kwargs: Any) -> None:
         """New content in the very tensors that were prepared."""
-        self.callee.attempt.ask(do="refill", prepared=self.arguments, args=args, kwargs=kwargs)
+        self.callee.ask(do="refill", prepared=self.arguments, args=args, kwargs=kwargs)
 
     def go(self, **more: Any) -> wire.Remote:
         """Make the call; the result stays in the worker."""
-        return self.callee.attempt.ask(do="go", target=self.callee.target, prepared=self.arguments, **more)["value"]
+        return self.callee.ask(do="go", target=self.callee.target, prepared=self.arguments, **more)["value"]
 
     def timed(self) -> tuple[float, float, wire.Remote]:
         """(processor seconds, wall seconds, result kept in the worker) of one call, read from outside.
@@ -230,11 +262,11 @@ class Prepared:
 
     def fetch(self, kept: wire.Remote) -> Any:
         """The result itself, which the worker then lets go."""
-        return self.callee.attempt.ask(do="fetch", kept=kept)["value"]
+        return self.callee.ask(do="fetch", kept=kept)["value"]
 
     def spoil(self, kept: wire.Remote) -> None:
         """Overwrite a result in the worker and let it go."""
-        self.callee.attempt.ask(do="spoil", kept=kept)
+        self.callee.ask(do="spoil", kept=kept)
 
 
 class _Call(torch.autograd.Function):
@@ -251,7 +283,7 @@ class _Call(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> Any:
-        reply = ctx.callee.attempt.ask(do="backward", call=ctx.call, cotangent=cotangent)
+        reply = ctx.callee.ask(do="backward", call=ctx.call, cotangent=cotangent)
         own = [reply["parameters"].get(name) for name in ctx.callee.parameters()]
         return (None, None, None, *reply["inputs"], *own)
 

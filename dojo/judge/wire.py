@@ -18,6 +18,7 @@ from torch import Tensor
 HEADER_LIMIT = 4 << 20
 PAYLOAD_LIMIT = 1 << 30
 NESTING_LIMIT = 40
+FAILURES = frozenset({"raised", "forbidden", "unanswerable"})  # an answer that holds one of these is the last
 _LENGTHS = struct.Struct("!IQ")
 
 DTYPES = {

@@ -135,6 +135,15 @@ class Session:
         own = dict(zip(parameters, grads[len(leaves) :], strict=True))
         return {"inputs": list(grads[: len(leaves)]), "parameters": own}
 
+    def build(self, target: str, kwargs: dict, kept: wire.Remote) -> dict:
+        """Build a module and keep it under the number that the judge has chosen."""
+        with torch.no_grad():
+            module = self.resolve(target)(**kwargs)
+        if not isinstance(module, nn.Module):
+            raise Unanswerable(f"`{target}` is a torch.nn.Module: calling it gave a {type(module).__name__}")
+        self.objects[kept.number] = module
+        return {}
+
     def describe(self, target: wire.Remote) -> dict:
         """The parameters of a module with their values, and the names of its buffers and in its state dict."""
         module = self.objects[target.number]
@@ -232,6 +241,15 @@ class Session:
         """Do what `request` says; the attempt's exceptions pass through."""
         return self._handler(request)()
 
+    def answers(self, requests: list[dict]) -> list[dict]:
+        """Do one after the other, up to the first that fails."""
+        found: list[dict] = []
+        for request in requests:
+            found.append(self.answer(request))
+            if found[-1].keys() & wire.FAILURES:
+                break
+        return found
+
     def answer(self, request: dict) -> dict:
         """Do what `request` says; whatever the attempt raises becomes part of the answer."""
         try:
@@ -257,7 +275,7 @@ class Session:
 
 
 REQUESTS = """
-    load unpack call backward describe outline assign cast mode observe elsewhere prepare refill go fetch spoil
+    load unpack build call backward describe outline assign cast mode observe elsewhere prepare refill go fetch spoil
 """
 HANDLERS: dict[str, Callable[..., dict]] = {name: getattr(Session, name) for name in REQUESTS.split()}
 
@@ -280,15 +298,14 @@ def serve(channel: socket.socket, config: dict) -> None:
     session = Session(config)
     while True:
         try:
-            request = wire.receive(channel)
+            message = wire.receive(channel)
         except wire.Closed:
             os._exit(0)
-        token = request.pop("token")
-        reply = session.answer(request)
+        token, answers = message["token"], session.answers(message["requests"])
         try:
-            parts = wire.dump(reply | {"token": token})
+            parts = wire.dump({"token": token, "answers": answers})
         except wire.WireError as error:
-            parts = wire.dump({"unanswerable": str(error), "token": token})
+            parts = wire.dump({"token": token, "answers": [{"unanswerable": str(error)}]})
         channel.sendall(b"".join(parts))
 
 
