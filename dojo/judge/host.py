@@ -105,6 +105,10 @@ class Worker:
         buffer = bytearray()
         expected: tuple[int, int] | None = None
         while expected is None or len(buffer) < sum(expected):
+            if self.cpu_seconds() - cpu > limit:
+                self._overdue(f"no answer after {limit:.0f} s of processor time")
+            if time.monotonic() - started > wall:
+                self._overdue(f"no answer after {wall:.0f} s")
             for key, _ in self.watch.select(timeout=0.1):
                 if key.fileobj is self.channel:
                     self._read_channel(buffer)
@@ -113,10 +117,6 @@ class Worker:
             if expected is None and len(buffer) >= wire.PREFIX:
                 expected = self._checked(wire.lengths, bytes(buffer[: wire.PREFIX]))
                 del buffer[: wire.PREFIX]
-            if self.cpu_seconds() - cpu > limit:
-                self._overdue(f"no answer after {limit:.0f} s of processor time")
-            if time.monotonic() - started > wall:
-                self._overdue(f"no answer after {wall:.0f} s")
         header = expected[0]
         reply = self._checked(wire.load, bytes(buffer[:header]), buffer[header : sum(expected)])
         if not isinstance(reply, dict) or reply.get("token") != token or len(buffer) > sum(expected):
