@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
 import torch
 
-from dojo.judge import nursery, proxy
+from dojo.judge import host, nursery, proxy
 from dojo.judge.faults import Died, Fault, Forbidden, Raised
 from dojo.judge.race import race
 from dojo.verdict import Outcome
@@ -36,6 +37,7 @@ def attend(x):
         x, x, x, 4, 2, torch.eye(4).repeat(3, 1), None, None, None, False, 0.0, torch.eye(4), None)[0]
 def to_numpy(x): return torch.from_numpy(x.numpy())
 def meddle(x): torch.manual_seed(0); torch.rand(1); x.add_(1); return x.clone()
+def nap(x): import time; time.sleep(0.5); return x
 def times(x, n=10): return sum(torch.sin(x) for _ in range(n))
 
 class Scale(nn.Module):
@@ -122,6 +124,38 @@ def test_a_hanging_call_ends_and_the_third_is_not_waited_for(attempt: proxy.Atte
     with pytest.raises(Died, match="already timed out"):
         attempt.double(torch.ones(1))
     assert time.monotonic() - started < 1
+
+
+def test_an_answer_that_came_while_the_judge_was_suspended_is_taken(attempt: proxy.Attempt) -> None:
+    worker, request = attempt.worker(), {"do": "call", "target": "nap", "args": (torch.ones(1),), "kwargs": {}}
+    with subprocess.Popen(["sh", "-c", "sleep 0.2; kill -STOP $PPID; sleep 1.2; kill -CONT $PPID"]):
+        started = time.monotonic()
+        (answer,) = worker.ask(request, limit=0.4)
+    assert answer["value"].item() == 1
+    assert time.monotonic() - started > 0.4 * host.WALL_LIMIT / host.CPU_LIMIT
+
+
+def test_requests_are_done_in_turn_up_to_the_first_that_fails(attempt: proxy.Attempt) -> None:
+    x = torch.ones(2)
+    calls = [{"do": "call", "target": name, "args": (x,), "kwargs": {}} for name in ("double", "stop", "say")]
+    answers = attempt.ask(*calls)
+    assert next(answers)["value"].tolist() == [2, 2]
+    with pytest.raises(Raised, match="ValueError: no"):
+        next(answers)
+    assert not list(answers)
+    assert "hello" not in attempt.take_printed()
+
+
+def test_what_is_done_to_a_module_waits_for_the_first_question(attempt: proxy.Attempt) -> None:
+    outlines: list[dict] = []
+    module = attempt.Scale.build(d=3).to(torch.float64)
+    module.load_state_dict({"weight": torch.tensor([1.0, 2.0, 3.0])}, outlines.append)
+    assert not outlines
+    with torch.no_grad():
+        assert module(torch.ones(3, dtype=torch.float64)).tolist() == [1, 2, 3]
+    assert [outline["shapes"] for outline in outlines] == [{"weight": (3,)}]
+    with pytest.raises(Died, match=r"`double` is a torch\.nn\.Module: calling it gave a Tensor"):
+        attempt.double.build(x=torch.ones(1)).describe()
 
 
 def test_all_threads_are_watched(attempt: proxy.Attempt) -> None:

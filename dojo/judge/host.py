@@ -105,15 +105,19 @@ class Worker:
         buffer = bytearray()
         expected: tuple[int, int] | None = None
         while expected is None or len(buffer) < sum(expected):
+            late = ""
             if self.cpu_seconds() - cpu > limit:
-                self._overdue(f"no answer after {limit:.0f} s of processor time")
-            if time.monotonic() - started > wall:
-                self._overdue(f"no answer after {wall:.0f} s")
-            for key, _ in self.watch.select(timeout=0.1):
+                late = f"no answer after {limit:.0f} s of processor time"
+            elif time.monotonic() - started > wall:
+                late = f"no answer after {wall:.0f} s"
+            before = len(buffer)
+            for key, _ in self.watch.select(timeout=0 if late else 0.1):
                 if key.fileobj is self.channel:
                     self._read_channel(buffer)
                 else:
                     self._read_output()
+            if late and len(buffer) == before:  # if this process was suspended meanwhile, the answer waits to be read
+                self._overdue(late)
             if expected is None and len(buffer) >= wire.PREFIX:
                 expected = self._checked(wire.lengths, bytes(buffer[: wire.PREFIX]))
                 del buffer[: wire.PREFIX]
