@@ -57,7 +57,7 @@ def graded(item: Item, zygote: nursery.Zygote) -> list[Result]:
     for what, source in several:
         options = grade.Options(seed, diagnose=False, stop_at_first=what.startswith("bug "))
         verdict = grade.run([grade.Entry(catalog.katas()[name], source, "attempt.py", "")], options, zygote)[0]
-        failed = [check.name for check in verdict.checks if not check.outcome.harmless]
+        failed = [f"{check.name}: {check.outcome}" for check in verdict.checks if not check.outcome.harmless]
         undecided = sum(check.outcome == "undecided" for check in verdict.checks)
         results.append((name, what, seed, verdict.verdict, failed, verdict.used, undecided))
     return results
