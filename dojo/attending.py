@@ -6,6 +6,7 @@ The oracle takes one query head at a time and cuts its rows out of the projectio
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -134,6 +135,17 @@ def project(params: dict[str, Tensor], name: str, x: Tensor) -> Tensor:
     return F.linear(x, params[f"{name}.weight"], params.get(f"{name}.bias"))
 
 
+NO_KEY_FOR_THE_SECOND = torch.tensor([True, False])[:, None, None, None]
+
+
+def one_head_blind(d: Draw, heads: int) -> Tensor:
+    """A mask (1, heads, 5, 5) by which some queries see nothing in one head and something in the others."""
+    mask = d.mask(1, heads, 5, 5)
+    mask[..., 0] = True
+    mask[0, 0, 1] = mask[0, -1, 3] = False
+    return mask
+
+
 def weights(d: Draw, d_model: int, kv_dim: int, sharp: float = 2.0) -> dict[str, Tensor]:
     """Random projections; scores of normal inputs have a standard deviation of about `sharp` squared."""
     into = d_model**-0.5
@@ -193,7 +205,11 @@ class AttentionContract(ModuleContract):
             "a_mask_for_each_head": case(1, h, 5, 5),
             "a_mask_for_each_head_of_each_entry": case(2, h, 5, 5, share=0.4),
             "three_axes_of_mask": case(h, 5, 5),
+            "three_axes_of_mask_and_as_many_entries_as_heads": case(h, 5, 5, batch=h),
+            "queries_hidden_in_one_head_alone": lambda d: cls.call(d, 2, 5, mask=one_head_blind(d, h)),
+            "as_many_heads_as_tokens": lambda d: cls.call(d, 2, 4, heads=4, mask=d.mask(2, 1, 1, 4)),
             "very_large_scores": lambda d: cls.call(d, 2, 5, sharp=150.0, mask=d.mask(2, 1, 5, 5)),
+            "very_large_scores_and_no_mask": lambda d: cls.call(d, 2, 5, sharp=150.0),
             "one_entry_is_all_padding": lambda d: cls.call(
                 d, 2, 5, mask=torch.tensor([True, False])[:, None, None, None].expand(2, 1, 1, 5) & d.mask(5, 5)
             ),
@@ -202,20 +218,22 @@ class AttentionContract(ModuleContract):
         cls.more_shapes = {
             "one_token": case(batch=2, seq=1),
             "one_entry_one_token": case(batch=1, seq=1),
-            "one_head": lambda d: cls.call(d, 2, 5, heads=1, head_dim=6),
+            "one_token_that_sees_nothing": lambda d: cls.call(d, 2, 1, mask=NO_KEY_FOR_THE_SECOND),
+            "one_head": lambda d: cls.call(d, 2, 5, heads=1, head_dim=6, mask=d.mask(2, 1, 1, 5)),
             "head_dim_one": lambda d: cls.call(d, 2, 5, heads=h, head_dim=1),
         } | cls.__dict__.get("more_shapes", {})
         cls.growth = {
-            "batch": lambda d, n: cls.call(d, n, 5, mask=d.mask(5, 5)),
+            "batch": lambda d, n: cls.call(d, n, 5, mask=d.mask(n, 1, 5, 5)),
             "seq": lambda d, n: cls.call(d, 2, n, mask=d.mask(n, n)),
-            "heads": lambda d, n: cls.call(d, 2, 5, heads=n, mask=d.mask(5, 5)),
+            "heads": lambda d, n: cls.call(d, 2, 5, heads=n, mask=d.mask(n, 5, 5)),
             "width": lambda d, n: cls.call(d, 2, 5, head_dim=n, mask=d.mask(5, 5)),
         } | cls.__dict__.get("growth", {})
 
     @classmethod
     def near_300(cls, d: Draw) -> Call:
-        call = cls.call(d, 2, 5, sharp=0.02, mask=d.mask(5, 5))
-        return call.with_inputs(x=300 + d.normal(2, 5, call.init["d_model"]))
+        # So many keys of about equal weight that a sum of values overflows before it is divided.
+        call = cls.call(d, 1, 260, sharp=0.02)
+        return call.with_inputs(x=300 + d.normal(1, 260, call.init["d_model"]))
 
     @classmethod
     def timed(cls, d: Draw) -> Call:
@@ -234,9 +252,18 @@ class AttentionContract(ModuleContract):
 
     @robust
     def test_heads_must_divide_the_model(self, attempt: Attempt, draw: Draw) -> None:
-        init = type(self).init(3, 4) | {"d_model": 13}
         sentence = "d_model that num_heads does not divide is a ValueError"
-        refuses(lambda: getattr(attempt, self.name)(**init), 13, 3, sentence=sentence)
+        for d_model, heads in ((13, 3), (3, 6)):
+            init = type(self).init(heads, 4) | {"d_model": d_model}
+            refuses(partial(getattr(attempt, self.name), **init), d_model, heads, sentence=sentence)
+
+    @core
+    def test_optional_inputs_are_taken_in_this_order(self, attempt: Attempt, draw: Draw) -> None:
+        made = max((make(draw) for make in self.cases.values()), key=lambda call: len(call.inputs))
+        here = self.on_device(attempt, made)
+        with torch.no_grad(), self.told(attempt, "all inputs by position", made):
+            got = {"result": self.ready(attempt, made)(*here.inputs.values())}
+        self.compare(attempt, draw, "all inputs by position", made, got, torch.float32, None)
 
 
 # Mistakes of attention itself, on lines that the masters of all its forms share.

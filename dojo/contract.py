@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -54,6 +55,7 @@ class Contract:
     name: ClassVar[str]
     cases: ClassVar[dict[str, Maker]]
     more_shapes: ClassVar[dict[str, Maker]] = {}
+    far: ClassVar[Maker | None] = None  # a call at positions that half precision cannot even count
     telling: ClassVar[tuple[str, ...] | None] = None  # the cases that dtype and layout are tried on; None for all
     variants: ClassVar[list[rule.Formula]]
     axes: ClassVar[dict[str, str]]
@@ -81,13 +83,15 @@ class Contract:
 
     @core
     def test_uses_only_what_is_allowed(self, attempt: Attempt, draw: Draw) -> None:
-        cases = self.telling_cases() if self.ban == NOTHING_BANNED else self.cases
         built: list[dict] = []
-        for make in cases.values():
+        for make in self.telling_cases().values():
             made = make(draw)
             for reading in self.readings(attempt, made, construction=made.init not in built):
                 self.ban.judge(reading, attempt.parts)
             built.append(made.init)
+        for make in (self.cases | self.more_shapes).values() if self.ban != NOTHING_BANNED else ():
+            callee, args, kwargs = self.at_hand(attempt, make(draw))
+            self.ban.judge(callee.operations(*args, watched=list(self.ban.functions), **kwargs), attempt.parts)
         for dtype in (torch.float32, torch.float64, *rule.HALF) if self.ban != NOTHING_BANNED else ():
             call = next(iter(self.cases.values()))(draw).cast(dtype)
             args, kwargs = self.arguments(self.on_device(attempt, call))
@@ -121,24 +125,31 @@ class Contract:
 
     @robust
     def test_inputs_and_global_state_are_left_as_they_were(self, attempt: Attempt, draw: Draw) -> None:
-        for case, make in self.cases.items():
-            call = self.on_device(attempt, make(draw))
+        tried = [(case, make, torch.float32) for case, make in self.cases.items()]
+        first = next(iter(self.telling_cases().items()))
+        tried += [(*first, dtype) for dtype in (torch.float64, *rule.HALF)]
+        for case, make, dtype in tried:
+            call = self.on_device(attempt, make(draw).cast(dtype))
             args, kwargs = self.arguments(call)
-            reply = self.ready(attempt, call).request(args, kwargs, watch=True)
+            reply = self.ready(attempt, call, dtype).request(args, kwargs, watch=True)
             sent = [(k, v) for k, v in call.inputs.items() if isinstance(v, Tensor)]
             for (name, value), after in zip(sent, reply["inputs"], strict=True):
-                if not torch.equal(torch.nan_to_num(value), torch.nan_to_num(after)):
-                    fail("inputs are not modified", f"{name} was changed in the case `{case}`")
+                if value.shape != after.shape or not ((value == after) | (value.isnan() & after.isnan())).all():
+                    told = "" if dtype is torch.float32 else f" in {_bare(dtype)}"
+                    fail("inputs are not modified", f"{name} was changed in the case `{case}`{told}")
             if reply["changed"]:
                 fail("a call leaves global state alone", f"changed: {', '.join(reply['changed'])}")
 
     @robust
     def test_any_memory_layout_gives_the_same(self, attempt: Attempt, draw: Draw) -> None:
-        for case, make in self.telling_cases().items():
+        for number, (case, make) in enumerate(self.telling_cases().items()):
             call = make(draw)
-            for kind, relay in LAYOUTS.items():
-                inputs = {k: relay(v) if isinstance(v, Tensor) else v for k, v in call.inputs.items()}
-                self.verify(attempt, draw, f"{case}, {kind}", call.with_inputs(**inputs))
+            tensors = {k: v for k, v in call.inputs.items() if isinstance(v, Tensor)}
+            relaid = {kind: {k: relay(v) for k, v in tensors.items()} for kind, relay in LAYOUTS.items()}
+            relaid |= {f"{k} expanded": {k: _expanded(v)} for k, v in tensors.items()}
+            for kind, inputs in relaid.items():
+                told = f"{case}, {kind}"
+                self.verify(attempt, draw, told, call.with_inputs(**inputs), gradients=number == 0)
 
     @robust
     def test_each_call_stands_alone(self, attempt: Attempt, draw: Draw) -> None:
@@ -158,9 +169,8 @@ class Contract:
             self.compare(attempt, draw, told, each, {"result": prepared.fetch(result)}, torch.float32, None)
         prepared.spoil(prepared.go())
         got = {"result": prepared.fetch(prepared.go())}
-        self.compare(
-            attempt, draw, "the same call again, after its first result was overwritten", each, got, torch.float32, None
-        )
+        told = "the same call again, after its first result was overwritten"
+        self.compare(attempt, draw, told, each, got, torch.float32, None)
 
     @fast
     def test_operation_count_does_not_grow(self, attempt: Attempt, draw: Draw) -> None:
@@ -196,13 +206,7 @@ class Contract:
 
     @fast
     def test_time_stays_near_the_reference(self, attempt: Attempt, reference: Attempt, draw: Draw) -> None:
-        result = self.race(attempt, reference, draw)
-        told = f"{result.ratio:.1f} × the reference's time (median of {result.pairs} pairs), limit {self.time_limit} ×"
-        if result.slower is None:
-            raise Fault(Outcome.UNDECIDED, Section(Label.CONTRACT, f"too close to call: {told}"))
-        if result.slower:
-            sentence = f"takes at most {self.time_limit} × the time of the reference"
-            raise Fault(Outcome.SLOW, Section(Label.CONTRACT, sentence), Section(Label.FACTS, told))
+        decided(self.race(attempt, reference, draw), self.time_limit)
 
     def telling_cases(self) -> dict[str, Maker]:
         """The cases that dtype and layout are tried on."""
@@ -291,10 +295,12 @@ class Contract:
         call: Call,
         dtype: torch.dtype = torch.float32,
         gradients: bool = False,
+        training: bool = True,
     ) -> None:
         """Run one call in this dtype and hold its result, or its gradients, against the oracle."""
         call = call.cast(dtype)
         callee = self.ready(attempt, call, dtype)
+        callee = callee if training else callee.eval()
         here = self.on_device(attempt, call)
         leaves = {k: _leaf(v, gradients) for k, v in here.inputs.items()}
         args, kwargs = self.arguments(here.with_inputs(**leaves))
@@ -304,7 +310,7 @@ class Contract:
         cotangent = None
         if gradients:
             # Bounded: a row without keys may be divided by the smallest normal number, and must not overflow.
-            cotangent = draw.uniform(*result.shape, low=-1.0, high=1.0).to(result.dtype)
+            cotangent = _transposed(draw.uniform(*result.shape, low=-1.0, high=1.0).to(result.dtype))
             sources = {k: v for k, v in (leaves | callee.parameters()).items() if _floating(v)}
             with self.told(attempt, case, call):
                 grads = rule.pull_back(result, cotangent, list(sources.values()))
@@ -327,7 +333,8 @@ class Contract:
             result = tensor(got["result"], attempt.device)
         if result.dtype is not dtype:
             seen = Section(Label.FACTS, f"got {_bare(result.dtype)} for {_bare(dtype)}")
-            raise Wrong("the result has the dtype of the input", seen, context, where=case)
+            whose = "input" if any(map(_floating, call.inputs.values())) else "parameters"
+            raise Wrong(f"the result has the dtype of the {whose}", seen, context, where=case)
         for name, (expected, allowed) in self.budget(draw, call, dtype, cotangent).items():
             value = got[name]
             if value is None:
@@ -378,23 +385,76 @@ class ModuleContract(Contract):
     @robust
     def test_state_dict_holds_the_parameters_alone(self, attempt: Attempt, draw: Draw) -> None:
         call = next(iter(self.cases.values()))(draw)
-        keys = set(build(attempt, self.name, call).describe()["state"])
-        extra, missing = sorted(keys - set(call.params)), sorted(set(call.params) - keys)
-        if extra or missing:
-            fail("state_dict() holds the parameters and nothing else", f"extra: {extra}, missing: {missing}")
+        module, args, kwargs = self.at_hand(attempt, call)
+        for told in ("as built", "after a call"):
+            keys = set(module.describe()["state"])
+            extra, missing = sorted(keys - set(call.params)), sorted(set(call.params) - keys)
+            if extra or missing:
+                seen = f"{told}: extra: {extra}, missing: {missing}"
+                fail("state_dict() holds the parameters and nothing else", seen)
+            module.request(args, kwargs)
+
+    @robust
+    def test_training_and_evaluation_give_the_same(self, attempt: Attempt, draw: Draw) -> None:
+        case, make = next(iter(self.telling_cases().items()))
+        self.verify(attempt, draw, f"{case}, after module.eval()", make(draw), gradients=True, training=False)
+
+    @robust
+    def test_a_module_serves_calls_of_any_shape_in_any_order(self, attempt: Attempt, draw: Draw) -> None:
+        first, *others = (make(draw) for make in (self.cases | self.more_shapes).values())
+        module = self.ready(attempt, first).eval()
+        alike = [replace(first, inputs=other.inputs) for other in others if other.init == first.init]
+        for number, call in enumerate([first, *alike, first]):
+            args, kwargs = self.arguments(self.on_device(attempt, call))
+            told = f"call {number + 1} of one module"
+            with self.told(attempt, told, call):
+                got = {"result": module.request(args, kwargs)["value"]}
+            self.compare(attempt, draw, told, call, got, torch.float32, None)
+
+    @robust
+    def test_other_weights_give_another_result(self, attempt: Attempt, draw: Draw) -> None:
+        first, second = (next(iter(self.cases.values()))(draw) for _ in range(2))
+        if not first.params:
+            return
+        module, args, kwargs = self.at_hand(attempt, first)
+        module.eval().request(args, kwargs)
+        module.load_state_dict({k: v.to(attempt.device) for k, v in second.params.items()})
+        told = "other weights loaded after a call without gradients"
+        each = replace(first, params=second.params)
+        with self.told(attempt, told, each):
+            got = {"result": module.request(args, kwargs)["value"]}
+        self.compare(attempt, draw, told, each, got, torch.float32, None)
 
     @robust
     def test_tables_lose_nothing_when_the_module_is_cast(self, attempt: Attempt, draw: Draw) -> None:
-        for case, make in self.telling_cases().items():
+        half = torch.bfloat16
+        tried = dict([next(iter(self.telling_cases().items()))])
+        tried |= {} if self.far is None else {"far_positions": type(self).far}
+        for case, make in tried.items():
             call = make(draw)
-            module = build(attempt, self.name, call)
-            module.to(torch.bfloat16).to(device=attempt.device, dtype=torch.float32)
-            module.load_state_dict({k: v.to(attempt.device) for k, v in call.params.items()})
             args, kwargs = self.arguments(self.on_device(attempt, call))
-            told = f"{case}, after module.to(bfloat16).to(float32)"
-            with torch.no_grad(), self.told(attempt, told, call):
-                got = {"result": module(*args, **kwargs)}
-            self.compare(attempt, draw, told, call, got, torch.float32, None)
+            values = {k: v.to(attempt.device) for k, v in call.params.items()}
+            low = call.cast(half)
+            low_args, low_kwargs = self.arguments(self.on_device(attempt, low))
+            for told, built in (("after module.to(bfloat16)", {}), ("built with dtype=bfloat16", {"dtype": half})):
+                module = build(attempt, self.name, call, **built).to(device=attempt.device, dtype=half).eval()
+                with torch.no_grad(), self.told(attempt, f"{case}, {told}", low):
+                    module.load_state_dict({k: v.to(attempt.device) for k, v in low.params.items()})
+                    got = {"result": module(*low_args, **low_kwargs)}
+                self.compare(attempt, draw, f"{case}, {told}", low, got, half, None)
+                told = f"{case}, {told}, a call in it and module.to(float32)"
+                with torch.no_grad(), self.told(attempt, told, call):
+                    got = {"result": module.to(torch.float32).load_state_dict(values)(*args, **kwargs)}
+                self.compare(attempt, draw, told, call, got, torch.float32, None)
+
+    @robust
+    def test_construction_leaves_global_state_alone(self, attempt: Attempt, draw: Draw) -> None:
+        call = next(iter(self.cases.values()))(draw)
+        with torch.no_grad():
+            changed = set(getattr(attempt, self.name).request((), call.init, watch=True)["changed"])
+        changed -= {"torch's random generator"}  # weights are drawn from it, which sets no seed
+        if changed:
+            fail("building a module leaves global state alone", f"changed: {', '.join(sorted(changed))}")
 
     @robust
     def test_takes_device_and_dtype(self, attempt: Attempt, draw: Draw) -> None:
@@ -432,6 +492,24 @@ class ModuleContract(Contract):
             fail("tables follow the module, or the input, to another device", f"{mixed}, after module.to(device)")
 
 
+class TabledContract(ModuleContract):
+    """What is asked besides of a module that makes tables and draws no weights."""
+
+    @fast
+    def test_construction_takes_no_more_operations_for_more(self, attempt: Attempt, draw: Draw) -> None:
+        small, large = self.growth_sizes
+        for axis, make in self.growth.items():
+            built = [make(draw, size).init for size in (small, large)]
+            if built[0] == built[1]:
+                continue
+            target = getattr(attempt, self.name)
+            counts = [sum(target.operations(**init)["profiled"].values()) for init in built]
+            if counts[1] - counts[0] >= large - small:
+                sentence = f"the number of tensor operations at construction does not grow with {axis}"
+                seen = f"{counts[0]} operations with {axis} {small}, {counts[1]} with {axis} {large}"
+                raise Fault(Outcome.SLOW, Section(Label.CONTRACT, sentence), Section(Label.FACTS, seen))
+
+
 class NormedContract(ModuleContract):
     """What is asked besides of a module with norms among its parts."""
 
@@ -459,6 +537,32 @@ class _Told:
             error.sections.append(self.setting)
 
 
+def stays_near(callee: Callee, reference: Callee, args: tuple, limit: float, draw: Draw) -> None:
+    """A function of plain values takes at most `limit` times as long as the reference."""
+
+    def timed(each: Callee) -> Callable[[], tuple[float, float]]:
+        prepared = each.prepare(*args)
+
+        def run() -> tuple[float, float]:
+            cpu, wall, _ = prepared.timed()
+            return (wall, wall) if each.attempt.device == "cuda" else (cpu, wall)
+
+        run()
+        return run
+
+    decided(race(timed(callee), timed(reference), limit, draw.random()), limit)
+
+
+def decided(result: Race, limit: float) -> None:
+    """End the check if the race was lost, or could not be decided."""
+    told = f"{result.ratio:.1f} × the reference's time (median of {result.pairs} pairs), limit {limit} ×"
+    if result.slower is None:
+        raise Fault(Outcome.UNDECIDED, Section(Label.CONTRACT, f"too close to call: {told}"))
+    if result.slower:
+        sentence = f"takes at most {limit} × the time of the reference"
+        raise Fault(Outcome.SLOW, Section(Label.CONTRACT, sentence), Section(Label.FACTS, told))
+
+
 def _transposed(t: Tensor) -> Tensor:
     """The same values with the last axis no longer the dense one."""
     if t.dim() < 2:
@@ -471,7 +575,20 @@ def _expanded(t: Tensor) -> Tensor:
     return t[:1].expand(t.shape) if t.dim() > 1 else t
 
 
-LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {"transposed in memory": _transposed, "expanded": _expanded}
+def _sliced(t: Tensor) -> Tensor:
+    """A part of a wider tensor, whose rows are an odd number of elements apart."""
+    if not t.dim():
+        return t
+    width = t.shape[-1]
+    wide = t.new_zeros(*t.shape[:-1], width + 1 + width % 2)
+    wide[..., :width] = t
+    return wide[..., :width]
+
+
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "transposed in memory": _transposed,
+    "a part of a wider tensor": _sliced,
+}
 
 
 def _floating(value: Any) -> bool:
@@ -479,7 +596,7 @@ def _floating(value: Any) -> bool:
 
 
 def _leaf(value: Any, grad: bool) -> Any:
-    return value.detach().clone().requires_grad_() if grad and _floating(value) else value
+    return value.detach().requires_grad_() if grad and _floating(value) else value  # a clone would lose its layout
 
 
 def _changed(call: Call, change: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:

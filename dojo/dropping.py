@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from dojo.contract import ModuleContract, core
 from dojo.expect import Call, Draw, fail, tensor
@@ -15,6 +18,8 @@ class DropoutContract(ModuleContract):
     """A module that takes `dropout`. All other checks see it in evaluation mode."""
 
     dropping: ClassVar  # a call of a module that is built with the dropout given
+    places: ClassVar[dict[str, str]] = {}  # where it acts: a pattern of the parameters without which nothing else does
+    hidden: ClassVar[tuple[str, str]] | None = None  # the feed-forward layer to look into, and what to silence then
 
     def ready(self, attempt: Attempt, call: Call, dtype: torch.dtype = torch.float32) -> Callee:
         callee = super().ready(attempt, call, dtype)
@@ -33,19 +38,61 @@ class DropoutContract(ModuleContract):
     @core
     def test_training_drops_at_random(self, attempt: Attempt, draw: Draw) -> None:
         call = type(self).dropping(draw, 0.5)
-        module = self.ready(attempt, call).train()
-        args, kwargs = self.arguments(self.on_device(attempt, call))
-        with torch.no_grad(), self.told(attempt, "in training mode, dropout=0.5", call):
-            # Watching starts from a seeded generator, so that every run of this check sees the same noise.
-            replies = [module.request(args, kwargs, watch=number == 0) for number in range(2)]
-            first, second = (tensor(reply["value"], attempt.device) for reply in replies)
+        first, second = self.noisy(attempt, call, 2, "in training mode, dropout=0.5")
         if first.shape == second.shape and torch.equal(first, second):
             fail("in training mode dropout draws anew in every call", "two calls gave the same")
+
+    @core
+    def test_dropout_acts_in_each_of_its_places(self, attempt: Attempt, draw: Draw) -> None:
+        for place, silent in self.places.items():
+            call = silenced(type(self).dropping(draw, 0.5), silent)
+            told = f"in training mode, dropout=0.5, these parameters zero: {silent}"
+            first, second = self.noisy(attempt, call, 2, told)
+            if first.shape == second.shape and torch.equal(first, second):
+                fail(f"dropout acts on {place}", f"{told}: two calls gave the same")
+
+    @core
+    def test_dropout_acts_within_the_feed_forward_layer(self, attempt: Attempt, draw: Draw) -> None:
+        """One hidden unit feeds every feature: where it is dropped, the whole branch of a token is gone."""
+        if self.hidden is None:
+            return
+        ffn, silent = self.hidden
+        call = silenced(type(self).dropping(draw, 0.5), rf"{silent}|{re.escape(ffn)}(fc1\.weight|fc2)")
+        gone = self.ready(attempt, call)
+        args, kwargs = self.arguments(self.on_device(attempt, call))
+        without = tensor(gone.request(args, kwargs)["value"], attempt.device)
+        only = torch.zeros_like(call.params[f"{ffn}fc2.weight"])
+        only[:, 0] = 3.0
+        ones = torch.ones_like(call.params[f"{ffn}fc1.bias"])
+        call = replace(call, params=call.params | {f"{ffn}fc2.weight": only, f"{ffn}fc1.bias": ones})
+        told = "in training mode, dropout=0.5, one hidden unit that feeds every feature"
+        calls = self.noisy(attempt, call, 6, told)
+        if not any(
+            torch.isclose(each, without, atol=1e-5).all(-1).any() for each in calls if each.shape == without.shape
+        ):
+            fail("dropout acts within the feed-forward layer", f"{told}: it was never dropped in {len(calls)} calls")
+
+    def noisy(self, attempt: Attempt, call: Call, count: int, told: str) -> list[Tensor]:
+        """Results of one module in training mode. They start from a seeded generator, so that runs see the same."""
+        module = self.ready(attempt, call).train()
+        args, kwargs = self.arguments(self.on_device(attempt, call))
+        with torch.no_grad(), self.told(attempt, told, call):
+            replies = [module.request(args, kwargs, watch=number == 0) for number in range(count)]
+            return [tensor(reply["value"], attempt.device) for reply in replies]
 
     def exact(self, attempt: Attempt, draw: Draw, call: Call, training: bool, told: str) -> None:
         """Hold one call in this mode against the oracle."""
         module = self.ready(attempt, call).train(training)
         args, kwargs = self.arguments(self.on_device(attempt, call))
         with torch.no_grad(), self.told(attempt, told, call):
-            got = {"result": module.request(args, kwargs, watch=True)["value"]}
-        self.compare(attempt, draw, told, call, got, torch.float32, None)
+            reply = module.request(args, kwargs, watch=True)
+        self.compare(attempt, draw, told, call, {"result": reply["value"]}, torch.float32, None)
+        if reply["changed"]:
+            fail(
+                "a call that drops nothing leaves global state alone", f"{told}: changed: {', '.join(reply['changed'])}"
+            )
+
+
+def silenced(call: Call, pattern: str) -> Call:
+    """The call with the parameters whose names match set to zero."""
+    return replace(call, params={k: v * 0 if re.search(pattern, k) else v for k, v in call.params.items()})

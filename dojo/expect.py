@@ -212,9 +212,12 @@ def drawn_from_normal(make: Callee, sizes: tuple[int, int], std: float, bound: f
     gap = float(torch.maximum((ranks[1:] - below).abs(), (below - ranks[:-1]).abs()).max())
     seen = f"standard deviation {found.std():.3g}, from {found[0]:.3g} to {found[-1]:.3g}"
     inside = found.isfinite().all() and found.abs().max() <= bound * (1 + 1e-6)
+    piled = int((found.abs() >= bound * (1 - 1e-6)).sum())  # clamped is not truncated: it leaves a share at the ends
     full = math.isinf(bound) or min(-found[0], found[-1]) > 0.95 * bound  # some of 60,000 draws come near both ends
     if not inside or not full or gap > 3.3 / count**0.5:
         fail(sentence, f"{count} values have {seen}", f"expected standard deviation {std:.3g}, within ±{bound:.3g}")
+    if piled > 8:
+        fail(sentence, f"{piled} of {count} values are at ±{bound:.3g}: values beyond are drawn anew, not clamped")
 
 
 @dataclass(frozen=True)

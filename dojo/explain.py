@@ -176,7 +176,7 @@ def _constant_name(c: float, slack: float, m: Mismatch) -> str:
         if n < 1:
             continue
         for value, name in ((n, f"{n}"), (1 / n, f"1/{n}"), (n**0.5, f"√{n}"), (n**-0.5, f"1/√{n}")):
-            if abs(abs(c) - value) <= slack + 1e-9 * value:
+            if abs(abs(c) - value) <= min(slack, 0.01 * value) + 1e-9 * value:
                 sign = "-" if c < 0 else ""
                 return sign + name if name.isdigit() else f"{c:.4g} = {sign}{name}"
     return _number(c, round(c))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from dojo.bugs import WIDER, Bug, Equivalent
-from dojo.contract import Maker, ModuleContract, core, robust
+from dojo.contract import Maker, ModuleContract, TabledContract, core, robust
 from dojo.expect import Call, Draw, drawn_from_normal, parameters_are, refuses
 from dojo.formulas import sinusoids
 from dojo.judge.proxy import Attempt
@@ -75,13 +76,18 @@ class PositionsContract(ModuleContract):
             "four_dimensions": case(2, 3, 5),
             "one_token": case(2, 1),
             "two_columns": case(2, 5, size=2),
-            "far_positions": case(1, 1003, longest=1009),
+            "far_positions": case(1, 5003, size=4, longest=5009),
+            "one_position": case(2, 1, longest=1),
         }
         cls.growth = {
             "batch": lambda d, n: cls.call(d, n, 5),
             "seq": lambda d, n: cls.call(d, 2, n, longest=20),
             "width": lambda d, n: cls.call(d, 2, 5, size=2 * n),
         }
+
+    @classmethod
+    def far(cls, d: Draw) -> Call:
+        return cls.call(d, 1, 307, longest=313)
 
     @classmethod
     def near_300(cls, d: Draw) -> Call:
@@ -107,31 +113,23 @@ class PositionsContract(ModuleContract):
 
     @robust
     def test_longer_sequences_than_allowed_are_refused(self, attempt: Attempt, draw: Draw) -> None:
-        module = self.ready(attempt, type(self).call(draw, 2, 5))
-        for seq in (12, 17):
+        for longest, seq in ((11, 12), (11, 17), (1, 3)):
+            module = self.ready(attempt, type(self).call(draw, 2, 1, longest=longest))
             x = draw.normal(2, seq, 6).to(attempt.device)
-            refuses(lambda x=x: module(x), seq, sentence="seq > max_len is a ValueError")
+            refuses(partial(module, x), seq, sentence="seq > max_len is a ValueError")
 
 
-class TestSinusoidalPositions(PositionsContract):
+class TestSinusoidalPositions(TabledContract, PositionsContract):
     name = "SinusoidalPositions"
     oracle = waves
     variants = (waves_rounded_first, waves, waves_of_float32_angles)
 
     @robust
-    def test_table_keeps_far_positions_when_the_module_is_cast(self, attempt: Attempt, draw: Draw) -> None:
-        made = type(self).call(draw, 1, 307, longest=313)
-        args, kwargs = self.arguments(self.on_device(attempt, made))
-        for dtype in (torch.bfloat16, torch.float16):
-            module = self.ready(attempt, made, dtype).to(torch.float32)
-            with torch.no_grad(), self.told(attempt, "far_positions", made):
-                got = {"result": module(*args, **kwargs)}
-            self.compare(attempt, draw, f"far_positions, after a cast to {dtype}", made, got, torch.float32, None)
-
-    @robust
     def test_an_odd_width_is_refused(self, attempt: Attempt, draw: Draw) -> None:
-        x = draw.normal(2, 5, 7).to(attempt.device)
-        refuses(lambda: attempt.SinusoidalPositions(11, 7)(x), 7, sentence="an odd d_model is a ValueError")
+        for width in (7, 1):
+            x = draw.normal(2, 5, width).to(attempt.device)
+            sentence = "an odd d_model is a ValueError"
+            refuses(lambda x=x, width=width: attempt.SinusoidalPositions(11, width)(x), width, sentence=sentence)
 
 
 class TestLearnedPositions(PositionsContract):

@@ -173,6 +173,8 @@ class TestKvCacheBytes:
     @core
     def test_batch_and_width_multiply(self, attempt: Attempt) -> None:
         c = sizes(SMALL["shared keys"])
+        got = attempt.kv_cache_bytes(config(attempt, c), 7, 3)
+        equal(got, cache(c, 7, 3, 2), "seq_len=7, batch=3 by position", self.SENTENCE)
         for batch, width in ((3, 2), (1, 4), (5, 1)):
             told = f"seq_len=7, batch={batch}, bytes_per_element={width}"
             by_place = attempt.kv_cache_bytes(config(attempt, c), 7, batch, width)

@@ -8,13 +8,14 @@ import torch
 from torch import Tensor
 
 from dojo.bugs import Bug, Equivalent
-from dojo.contract import core, fast, robust
-from dojo.expect import fail, match, operation_count, tensor
+from dojo.contract import core, fast, robust, stays_near
+from dojo.expect import Draw, fail, match, operation_count, tensor
 from dojo.judge.faults import Fault
 from dojo.judge.proxy import Attempt
 from dojo.verdict import Label, Outcome, Section
 
 AXES = "heads q_len k_len"
+TIME_LIMIT = 40.0
 
 
 def slopes(heads: int) -> list[float]:
@@ -76,7 +77,7 @@ class TestAlibi:
 
     @core
     def test_queries_are_the_last_of_the_keys(self, attempt: Attempt) -> None:
-        for sizes in ((2, 3, 5), (4, 1, 7), (3, 5, 5), (2, 6, 11)):
+        for sizes in ((2, 3, 5), (4, 1, 7), (3, 5, 5), (2, 6, 11), (3, 2, 5003)):
             self.verify_bias(attempt, *sizes)
 
     @core
@@ -126,6 +127,10 @@ class TestAlibi:
                 sentence = f"the number of tensor operations does not grow with {axis}"
                 seen = f"{counts[0]} operations for 4 {axis}, {counts[1]} for 40"
                 raise Fault(Outcome.SLOW, Section(Label.CONTRACT, sentence), Section(Label.FACTS, seen))
+
+    @fast
+    def test_time_stays_near_the_reference(self, attempt: Attempt, reference: Attempt, draw: Draw) -> None:
+        stays_near(attempt.alibi_bias, reference.alibi_bias, (8, 250, 300), TIME_LIMIT, draw)
 
     @fast
     def test_no_tensor_is_larger_than_the_bias_in_float64(self, attempt: Attempt) -> None:

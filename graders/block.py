@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from dojo import attending
-from dojo.attending import heads_one_by_one, library, normalised_last, stage_by_stage, weights
+from dojo.attending import (
+    NO_KEY_FOR_THE_SECOND,
+    heads_one_by_one,
+    library,
+    normalised_last,
+    one_head_blind,
+    stage_by_stage,
+    weights,
+)
 from dojo.bugs import Bug
 from dojo.contract import NormedContract, core, robust
-from dojo.expect import Call, Draw, parameters_are, refuses
+from dojo.expect import Call, Draw, fail, parameters_are, refuses, tensor
 from dojo.formulas import Gated, Norm, library_rms_norm, library_swiglu, rms_norm, swiglu, under
 from dojo.judge.proxy import Attempt
 from dojo.rule import Formula
@@ -55,6 +64,12 @@ def call(
     return Call({"x": d.normal(batch, seq, d_model, scale=loud), **more}, init, params)
 
 
+def very_large_scores(made: Call) -> Call:
+    """The same with scores that spread by tens of thousands: what only lowers them does not hide them."""
+    loud = {name: 100 * made.params[name] for name in ("attn.q_proj.weight", "attn.k_proj.weight")}
+    return Call(made.inputs, made.init, made.params | loud)
+
+
 def near_300(d: Draw, **scales: float) -> Call:
     """Inputs near 300, and some weights scaled so that norm and branch both show in the result."""
     made = call(d, 2, 3)
@@ -70,16 +85,19 @@ class BlockContract(NormedContract):
         "a_mask_for_each_head": lambda d: call(d, 2, 5, mask=d.mask(3, 5, 5)),
         "a_mask_for_each_head_of_each_entry": lambda d: call(d, 2, 5, mask=d.mask(2, 3, 5, 5)),
         "padding": lambda d: call(d, 2, 5, mask=d.mask(2, 1, 1, 5)),
+        "three_axes_of_mask_and_as_many_entries_as_heads": lambda d: call(d, 3, 5, mask=d.mask(3, 5, 5)),
+        "queries_hidden_in_one_head_alone": lambda d: call(d, 2, 5, mask=one_head_blind(d, 3)),
         "inputs_as_small_as_eps": lambda d: call(d, 2, 5, loud=0.003),
     }
     telling = ("no_mask", "a_mask_for_each_head_of_each_entry", "inputs_as_small_as_eps")
     more_shapes = {
         "one_token": lambda d: call(d, 2, 1),
+        "one_token_that_sees_nothing": lambda d: call(d, 2, 1, mask=NO_KEY_FOR_THE_SECOND),
         "one_entry": lambda d: call(d, 1, 5, mask=d.mask(1, 3, 5, 5)),
         "one_head": lambda d: call(d, 2, 5, heads=1, mask=d.mask(2, 1, 5, 5)),
     }
     growth = {
-        "batch": lambda d, n: call(d, n, 5, mask=d.mask(5, 5)),
+        "batch": lambda d, n: call(d, n, 5, mask=d.mask(n, 1, 5, 5)),
         "seq": lambda d, n: call(d, 2, n, mask=d.mask(n, n)),
         "heads": lambda d, n: call(d, 2, 5, heads=n, mask=d.mask(5, 5)),
         "width": lambda d, n: call(d, 2, 5, head_dim=n, mask=d.mask(5, 5)),
@@ -97,11 +115,24 @@ class BlockContract(NormedContract):
         module = getattr(attempt, self.name)(*made.init.values())
         parameters_are(module, {name: tuple(value.shape) for name, value in made.params.items()})
 
+    @core
+    def test_no_key_behind_the_mask_has_any_influence(self, attempt: Attempt, draw: Draw) -> None:
+        hidden = torch.tensor([True, True, True, False, False])
+        made = self.on_device(attempt, very_large_scores(call(draw, 2, 5, mask=hidden.expand(5, 5))))
+        module, (x, mask) = self.ready(attempt, made), made.inputs.values()
+        changed = x.clone()
+        changed[:, 3:] = draw.normal(2, 2, x.shape[-1], scale=5).to(x.device)
+        before, after = (tensor(module(each, mask=mask), attempt.device).detach()[:, :3] for each in (x, changed))
+        if before.shape != after.shape or not torch.allclose(before, after, atol=1e-4):
+            fail("what the mask hides has no influence", "tokens 3 and 4 changed what tokens 0 to 2 give")
+
     @robust
     def test_heads_must_divide_the_model(self, attempt: Attempt, draw: Draw) -> None:
         sentence = "d_model that num_heads does not divide is a ValueError"
         x = draw.normal(2, 5, 13).to(attempt.device)
         refuses(lambda: getattr(attempt, self.name)(13, 3, 7).to(attempt.device)(x), 13, 3, sentence=sentence)
+        x = x[..., :4]
+        refuses(lambda: getattr(attempt, self.name)(4, 8, 7).to(attempt.device)(x), 4, 8, sentence=sentence)
 
 
 class TestPreNormBlock(BlockContract):

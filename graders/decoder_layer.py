@@ -81,6 +81,8 @@ class TestDecoderLayer(NormedContract, DropoutContract):
         "as_many_entries_as_heads": lambda d: call(d, 3, 5, 7, memory_padding=d.mask(3, 7)),
         "as_many_keys_as_entries": lambda d: call(d, 5, 5, 5, memory_padding=d.mask(5, 5)),
         "one_entry_is_all_padding": lambda d: call(d, 2, 5, 7, memory_padding=NONE_REAL),
+        "all_is_padding": lambda d: call(d, 2, 5, 7, memory_padding=torch.zeros(2, 7, dtype=torch.bool)),
+        "as_many_tokens_as_heads": lambda d: call(d, 2, 3, 7, memory_padding=PADDING),
         "another_eps": lambda d: call(d, 2, 5, 7, eps=0.3),
         "small_inputs_and_the_default_eps": lambda d: quiet_biases(call(d, 2, 5, 7, loud=1e-6)),
     }
@@ -88,6 +90,7 @@ class TestDecoderLayer(NormedContract, DropoutContract):
     more_shapes = {
         "one_token": lambda d: call(d, 2, 1, 7),
         "one_token_of_memory": lambda d: call(d, 2, 5, 1),
+        "one_token_that_may_be_padding": lambda d: call(d, 2, 5, 1, memory_padding=torch.tensor([[True], [False]])),
         "one_entry_one_head": lambda d: call(d, 1, 5, 7, heads=1, memory_padding=PADDING[:1]),
         "head_dim_one": lambda d: call(d, 2, 5, 7, head_dim=1),
     }
@@ -110,6 +113,13 @@ class TestDecoderLayer(NormedContract, DropoutContract):
     @staticmethod
     def timed(d: Draw) -> Call:
         return call(d, 4, 64, 48, heads=6, head_dim=8, d_ff=128, memory_padding=d.mask(4, 48))
+
+    places = {
+        "the branch of the self-attention": r"cross_attn\.o_proj|fc2",
+        "the branch of the cross-attention": r"self_attn\.o_proj|fc2",
+        "the branch of the feed-forward layer": r"o_proj|fc1",
+    }
+    hidden = "ffn.", "o_proj"
 
     @staticmethod
     def dropping(d: Draw, dropout: float) -> Call:
@@ -160,6 +170,9 @@ class TestDecoderLayer(NormedContract, DropoutContract):
         sentence = "d_model that num_heads does not divide is a ValueError"
         x, memory = draw.normal(2, 5, 13).to(attempt.device), draw.normal(2, 7, 13).to(attempt.device)
         refuses(lambda: getattr(attempt, self.name)(13, 3, 7).to(attempt.device)(x, memory), 13, 3, sentence=sentence)
+        x = x[..., :4]
+        memory = memory[..., :4]
+        refuses(lambda: getattr(attempt, self.name)(4, 8, 7).to(attempt.device)(x, memory), 4, 8, sentence=sentence)
 
 
 BUGS = [

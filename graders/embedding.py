@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -35,6 +37,7 @@ class TestEmbedding(ModuleContract):
     name = "Embedding"
     oracle = library
     variants = (by_index, by_one_hot, library)
+    rounded_once = True
     ban = Ban(r"embedding", ("torch.nn.functional.embedding", "torch.nn.functional.embedding_bag"))
     axes = {"token_ids": "batch seq", "result": "batch seq dim"}
     cases = {
@@ -43,6 +46,7 @@ class TestEmbedding(ModuleContract):
         "first_and_last_row": lambda d: call(d, ids=torch.tensor([[0, 12, 12], [12, 0, 5]])),
         "an_id_again_and_again": lambda d: call(d, ids=torch.tensor([3, 3, 3, 1, 3, 3])),
         "int32_ids": lambda d: call(d, ids=d.integers(0, 13, 2, 7, dtype=torch.int32)),
+        "many_ids": lambda d: call(d, 2, 600, rows=5),
     }
     more_shapes = {
         "one_id": lambda d: call(d, ids=torch.tensor(4)),
@@ -71,15 +75,17 @@ class TestEmbedding(ModuleContract):
     @robust
     def test_an_id_outside_the_table_is_an_index_error(self, attempt: Attempt, draw: Draw) -> None:
         module = self.ready(attempt, call(draw, 3))
-        for outside in (13, 14, 1000):
+        for outside in (13, 14, 1000, 2**32 + 1):
             ids = torch.tensor([2, outside, 0], device=attempt.device)
             sentence = "an id from num_embeddings on is an IndexError"
-            refuses(lambda ids=ids: module(ids), sentence=sentence, error="IndexError")
+            refuses(partial(module, ids), sentence=sentence, error="IndexError")
         for dtype in (torch.int64, torch.int32):
             for outside in (-1, -13, -14):
-                ids = torch.tensor([2, outside, 0], device=attempt.device, dtype=dtype)
+                row = torch.tensor([2, outside, 0], device=attempt.device, dtype=dtype)
                 sentence = "a negative id is an IndexError and does not wrap around"
-                refuses(lambda ids=ids: module(ids), sentence=sentence, error="IndexError")
+                last = torch.cat([torch.zeros_like(row).repeat(300), row[1:2]])
+                for ids in (row, row[1], torch.stack([row.clamp_min(0), row]), last, row.expand(2, 3)):
+                    refuses(partial(module, ids), sentence=sentence, error="IndexError")
 
     @robust
     def test_weight_is_drawn_from_a_truncated_normal(self, attempt: Attempt) -> None:

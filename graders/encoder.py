@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -85,6 +87,7 @@ class TestTransformerEncoder(NormedContract, DropoutContract):
         "padding": lambda d: call(d, 2, 5, padding=PADDING),
         "two_layers_and_padding": lambda d: call(d, 3, 5, layers=2, padding=d.mask(3, 5)),
         "one_entry_is_all_padding": lambda d: call(d, 2, 5, layers=2, padding=NONE_REAL),
+        "all_is_padding": lambda d: call(d, 2, 5, padding=torch.zeros(2, 5, dtype=torch.bool)),
         "small_embeddings": lambda d: call(d, 2, 5, loud=1e-6),
         "int32_tokens": lambda d: call(d, ids=d.integers(0, 13, 2, 5, dtype=torch.int32)),
         "the_same_token_again_and_again": lambda d: call(d, ids=torch.tensor([[3, 3, 3, 5, 3], [0, 12, 0, 12, 12]])),
@@ -115,6 +118,13 @@ class TestTransformerEncoder(NormedContract, DropoutContract):
         padding = d.mask(2, 64)
         return call(d, 2, 64, vocab=211, layers=2, heads=4, head_dim=16, d_ff=96, longest=64, padding=padding)
 
+    places = {
+        "the normalised embeddings": r"embedding_norm\.weight|o_proj|fc2",
+        "the attention branch": r"embedding_norm|fc2",
+        "the branch of the feed-forward layer": r"embedding_norm|o_proj|fc1",
+    }
+    hidden = "layers.0.ffn.", "embedding_norm|o_proj"
+
     @staticmethod
     def dropping(d: Draw, dropout: float) -> Call:
         return call(d, 2, 5, padding=PADDING, dropout=dropout)
@@ -144,7 +154,8 @@ class TestTransformerEncoder(NormedContract, DropoutContract):
         module = self.ready(attempt, call(draw, 2, 5))
         for seq in (12, 17):
             ids = draw.integers(0, 13, 2, seq).to(attempt.device)
-            refuses(lambda ids=ids: module(ids), seq, sentence="seq > max_len is a ValueError")
+            for more in ({}, {"padding": ids > 3}):
+                refuses(partial(module, ids, **more), seq, sentence="seq > max_len is a ValueError")
 
     @robust
     def test_heads_must_divide_the_model(self, attempt: Attempt, draw: Draw) -> None:

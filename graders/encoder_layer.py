@@ -52,6 +52,12 @@ def quiet_biases(made: Call) -> Call:
     return Call(made.inputs, made.init, params)
 
 
+def loud_padding(d: Draw) -> Call:
+    """Padded places so loud that a large number taken from their scores would not hide them."""
+    made = call(d, 2, 5, padding=PADDING)
+    return made.with_inputs(x=torch.where(PADDING[..., None], made.inputs["x"], 3e4 * made.inputs["x"]))
+
+
 PADDING = torch.tensor([[True, True, False, True, False], [True, True, True, True, True]])
 NONE_REAL = torch.tensor([[False] * 5, [True, False, True, False, True]])
 
@@ -71,12 +77,15 @@ class TestEncoderLayer(NormedContract, DropoutContract):
         "as_many_entries_as_heads": lambda d: call(d, 3, 5, padding=d.mask(3, 5)),
         "as_many_tokens_as_entries": lambda d: call(d, 5, 5, padding=d.mask(5, 5)),
         "one_entry_is_all_padding": lambda d: call(d, 2, 5, padding=NONE_REAL),
+        "all_is_padding": lambda d: call(d, 2, 5, padding=torch.zeros(2, 5, dtype=torch.bool)),
+        "loud_padding": lambda d: loud_padding(d),
         "another_eps": lambda d: call(d, 2, 5, eps=0.3),
         "small_inputs_and_the_default_eps": lambda d: quiet_biases(call(d, 2, 5, loud=1e-6)),
     }
     telling = ("no_padding", "one_entry_is_all_padding")
     more_shapes = {
         "one_token": lambda d: call(d, 2, 1),
+        "one_token_that_may_be_padding": lambda d: call(d, 2, 1, padding=torch.tensor([[True], [False]])),
         "one_entry_one_head": lambda d: call(d, 1, 5, heads=1, padding=PADDING[:1]),
         "head_dim_one": lambda d: call(d, 2, 5, head_dim=1),
     }
@@ -98,6 +107,12 @@ class TestEncoderLayer(NormedContract, DropoutContract):
     @staticmethod
     def timed(d: Draw) -> Call:
         return call(d, 4, 64, heads=6, head_dim=8, d_ff=128, padding=d.mask(4, 64))
+
+    places = {
+        "the attention branch": r"ffn\.fc2",
+        "the branch of the feed-forward layer": r"o_proj|fc1",
+    }
+    hidden = "ffn.", "o_proj"
 
     @staticmethod
     def dropping(d: Draw, dropout: float) -> Call:
@@ -138,6 +153,8 @@ class TestEncoderLayer(NormedContract, DropoutContract):
         sentence = "d_model that num_heads does not divide is a ValueError"
         x = draw.normal(2, 5, 13).to(attempt.device)
         refuses(lambda: getattr(attempt, self.name)(13, 3, 7).to(attempt.device)(x), 13, 3, sentence=sentence)
+        x = x[..., :4]
+        refuses(lambda: getattr(attempt, self.name)(4, 8, 7).to(attempt.device)(x), 4, 8, sentence=sentence)
 
 
 BUGS = [

@@ -26,7 +26,9 @@ class TestGroupedQueryAttention(AttentionContract):
         "one_key_head": lambda d: of_groups(d, 6, 1),
         "three_groups_of_two": lambda d: of_groups(d, 6, 3),
         "two_groups_of_four": lambda d: of_groups(d, 8, 2),
+        "two_groups_of_two": lambda d: of_groups(d, 4, 2),
     }
+    growth = {"heads": lambda d, n: of_groups(d, 2 * n, 2), "key heads": lambda d, n: of_groups(d, 2 * n, n)}
 
     @classmethod
     def kv_heads(cls, heads: int) -> int:

@@ -55,6 +55,8 @@ class TestLayerNorm(ModuleContract):
         "as_many_tokens_as_entries": lambda d: call(d, 7, 7),
         "inputs_as_small_as_eps": lambda d: call(d, 2, 5, loud=0.003),
         "another_eps": lambda d: call(d, 2, 5, eps=0.5),
+        "a_tiny_eps": lambda d: call(d, 2, 5, loud=1e-5, eps=1e-12),
+        "no_eps": lambda d: call(d, 2, 5, loud=1e-3, eps=0.0),
         "a_vector_of_equal_entries": with_equal_entries,
         "mean_ten_thousand_times_the_spread": lambda d: call(d, 2, 5, mean=1e4),
         "large_inputs": lambda d: call(d, 2, 5, loud=1e4),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import torch
 from torch import Tensor
 
@@ -70,6 +72,12 @@ def call(
     return Call({"token_ids": d.integers(0, vocab, *shape) if ids is None else ids}, init | more, params)
 
 
+def very_large_scores(made: Call) -> Call:
+    """The same with scores that spread by tens of thousands: what only lowers them does not hide them."""
+    loud = {k: 100 * v for k, v in made.params.items() if re.search(r"attn\.[qk]_proj", k)}
+    return Call(made.inputs, made.init, made.params | loud)
+
+
 def far(d: Draw) -> Call:
     """Positions that half precision cannot even count."""
     return call(d, 1, 307, vocab=17, heads=1, head_dim=6, longest=313)
@@ -107,10 +115,12 @@ class TestTransformerLM(NormedContract):
         "seq": lambda d, n: call(d, 2, n, longest=20),
         "heads": lambda d, n: call(d, 2, 5, heads=n),
         "heads that share a key head": lambda d, n: call(d, 2, 5, heads=n, kv_heads=1),
+        "key heads": lambda d, n: call(d, 2, 5, heads=2 * n, kv_heads=n),
         "width": lambda d, n: call(d, 2, 5, head_dim=2 * n),
         "hidden width": lambda d, n: call(d, 2, 5, d_ff=n),
         "vocabulary": lambda d, n: call(d, 2, 5, vocab=n),
     }
+    far = staticmethod(far)
     time_limit = 10.0
 
     @staticmethod
@@ -135,24 +145,13 @@ class TestTransformerLM(NormedContract):
 
     @core
     def test_a_later_token_changes_no_earlier_logits(self, attempt: Attempt, draw: Draw) -> None:
-        made = call(draw, 2, 7, layers=2)
+        made = very_large_scores(call(draw, 2, 7, layers=2))
         module, ids = self.ready(attempt, made), made.inputs["token_ids"]
         changed = ids.clone()
         changed[:, 4:] = (changed[:, 4:] + 1) % 13
         before, after = (tensor(module(each.to(attempt.device)), attempt.device).detach() for each in (ids, changed))
         if before.shape != after.shape or not torch.allclose(before[:, :4], after[:, :4], atol=1e-4):
             fail("the model is causal", "tokens 4 to 6 changed the logits of tokens 0 to 3")
-
-    @robust
-    def test_tables_keep_far_positions_when_the_module_is_cast(self, attempt: Attempt, draw: Draw) -> None:
-        made = far(draw)
-        here = self.on_device(attempt, made)
-        for dtype in (torch.bfloat16, torch.float16):
-            module = self.ready(attempt, made, dtype).to(torch.float32)
-            module.load_state_dict({k: v.to(attempt.device) for k, v in made.params.items()})
-            with torch.no_grad(), self.told(attempt, "a_long_sequence", made):
-                got = {"result": module(here.inputs["token_ids"])}
-            self.compare(attempt, draw, f"a_long_sequence, after a cast to {dtype}", made, got, torch.float32, None)
 
     @robust
     def test_longer_sequences_than_allowed_are_refused(self, attempt: Attempt, draw: Draw) -> None:

@@ -21,6 +21,7 @@ class TestMultiHeadAttention(AttentionContract):
         "a_context": lambda d: crossing(d, 2, 5, 7),
         "a_context_and_a_mask": lambda d: crossing(d, 2, 5, 7, 5, 7),
         "a_context_with_padding": lambda d: crossing(d, 2, 5, 7, 2, 1, 1, 7),
+        "a_context_as_long_as_the_queries": lambda d: crossing(d, 2, 5, 5, 5, 5),
         "a_shorter_context": lambda d: crossing(d, 2, 5, 3, 2, 3, 5, 3),
     }
     more_shapes = {

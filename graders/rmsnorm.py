@@ -43,6 +43,7 @@ class TestRMSNorm(ModuleContract):
     name = "RMSNorm"
     oracle = library
     variants = (rounded_before_the_weight, library, by_length)
+    rounded_once = True
     ban = Ban(r"rms_norm|layer_norm", ("torch._refs.native_layer_norm", "torch._refs.nn.functional.layer_norm"))
     axes = {"x": "batch seq d_model", "result": "batch seq d_model"}
     cases = {
@@ -51,6 +52,8 @@ class TestRMSNorm(ModuleContract):
         "as_many_tokens_as_entries": lambda d: call(d, 7, 7),
         "inputs_as_small_as_eps": lambda d: call(d, 2, 5, loud=0.003),
         "another_eps": lambda d: call(d, 2, 5, eps=0.5),
+        "a_tiny_eps": lambda d: call(d, 2, 5, loud=1e-5, eps=1e-12),
+        "no_eps": lambda d: call(d, 2, 5, loud=1e-3, eps=0.0),
         "a_vector_of_zeros": with_zeros,
         "large_inputs": lambda d: call(d, 2, 5, loud=1e4),
     }

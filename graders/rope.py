@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dojo import attending, rule
 from dojo.bugs import Bug, Equivalent
-from dojo.contract import ModuleContract, core, fast, robust
+from dojo.contract import TabledContract, core, fast, robust
 from dojo.expect import Call, Draw, build, fail, refuses, tensor
 from dojo.judge.proxy import Attempt
 
@@ -75,7 +75,7 @@ def far(d: Draw) -> Call:
     return call(d, 2, 7, 16, positions=torch.cat([ends, d.integers(2000, 4096, 4)]), max_seq_len=4096)
 
 
-class RoPEContract(ModuleContract):
+class RoPEContract(TabledContract):
     positional = 2
     oracle = by_matrices
     variants = (angles_in_float32, frequencies_by_exp, angles_in_float64)
@@ -92,6 +92,7 @@ class RoPEContract(ModuleContract):
         "another_theta": lambda d: call(d, 3, 5, 8, theta=500.0),
         "far_positions": far,
     }
+    far = staticmethod(far)
     telling = ("mid_sequence", "positions_of_each_entry", "far_positions")
     more_shapes = {
         "one_token": lambda d: call(d, 2, 3, 1, 8),
@@ -125,12 +126,13 @@ class RoPEContract(ModuleContract):
 
     @robust
     def test_odd_width_is_refused(self, attempt: Attempt, draw: Draw) -> None:
-        refuses(lambda: getattr(attempt, self.name)(7, 16), 7, sentence="odd d_k is a ValueError")
+        for d_k in (7, 1):
+            refuses(partial(getattr(attempt, self.name), d_k, 16), d_k, sentence="odd d_k is a ValueError")
 
     @robust
     def test_another_width_than_d_k_is_refused(self, attempt: Attempt, draw: Draw) -> None:
         module, positions = getattr(attempt, self.name)(8, 16), torch.arange(3)
-        for width in (6, 10, 1, 16):
+        for width in (6, 10, 1, 2, 16):
             sentence = f"a last dimension other than d_k (here {width} for 8) is a ValueError"
             refuses(partial(module, draw.normal(2, 3, width), positions), width, sentence=sentence)
 
@@ -184,9 +186,12 @@ class RoPEContract(ModuleContract):
 
     @fast
     def test_tables_are_made_once_at_construction(self, attempt: Attempt, draw: Draw) -> None:
-        made = sorted(MAKES_TABLES & set(self.readings(attempt, call(draw, 3, 5, 8))[-1]["operations"]))
-        if made:
-            fail("tables are made once, at construction", f"a call ran {', '.join(made)}")
+        each = call(draw, 3, 5, 8)
+        args, _ = self.arguments(self.on_device(attempt, each))
+        for told, dtype in (("a call", torch.float32), ("a call after module.to(bfloat16)", torch.bfloat16)):
+            made = sorted(MAKES_TABLES & set(self.ready(attempt, each, dtype).observe(*args)["operations"]))
+            if made:
+                fail("tables are made once, at construction", f"{told} ran {', '.join(made)}")
 
 
 class TestRoPEReal(RoPEContract):

@@ -68,11 +68,20 @@ class TestScaledDotProductAttention(Contract):
             q=d.normal(5, 3, scale=2), v=d.normal(3, 2, 7, 4), mask=d.mask(2, 5, 7)
         ),
         "very_large_scores": lambda d: call(d, 2, 3, sharp=150.0, mask=d.mask(2, 1, 5, 7)),
+        "very_large_scores_and_no_mask": lambda d: call(d, 2, 3, sharp=150.0),
+        "as_many_of_everything": lambda d: call(d, 2, 3, s=5, t=5, d_k=4, d_v=4),
+        "a_mask_of_the_queries_alone": lambda d: call(d, 2, s=5, t=5, mask=torch.arange(5)[:, None] != 1),
+        "leading_dimensions_from_the_values_alone": lambda d: call(d).with_inputs(
+            v=d.normal(3, 7, 4), mask=d.mask(3, 5, 7)
+        ),
     }
     telling = ("a_batch", "a_mask_for_each", "no_key_for_anyone", "keys_and_values_broadcast")
     more_shapes = {
         "one_query": lambda d: call(d, 2, s=1),
+        "one_query_and_a_mask": lambda d: call(d, 2, s=1, mask=torch.tensor([[[True] * 7], [[False] * 7]])),
         "one_key": lambda d: call(d, 2, t=1),
+        "one_key_and_a_mask": lambda d: call(d, 2, t=1, mask=d.mask(2, 5, 1)),
+        "four_leading_dimensions": lambda d: call(d, 2, 1, 3, 2, mask=d.mask(2, 1, 3, 2, 5, 7)),
         "one_of_each": lambda d: call(d, s=1, t=1, d_k=1, d_v=1),
         "as_many_queries_as_keys": lambda d: call(d, 2, s=6, t=6, d_v=3, mask=d.mask(6, 6)),
         "three_leading_dimensions": lambda d: call(d, 2, 1, 3, mask=d.mask(2, 1, 3, 5, 7)),
@@ -89,7 +98,8 @@ class TestScaledDotProductAttention(Contract):
 
     @staticmethod
     def near_300(d: Draw) -> Call:
-        quiet = call(d, 2, mask=d.mask(5, 7))
+        # So many keys of about equal weight that a sum of values overflows before it is divided.
+        quiet = call(d, s=3, t=260, sharp=0.0)
         return quiet.with_inputs(**{name: 300 + quiet.inputs[name] for name in "qkv"})
 
     @staticmethod

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from dojo import rule
 from dojo.bugs import WIDER, Bug, Equivalent
 from dojo.contract import Contract, core, robust
 from dojo.expect import Ban, Call, Draw, fail, match, tensor
@@ -91,6 +92,17 @@ class TestSoftmax(Contract):
         "rows_far_apart": lambda d: Call(
             {"x": d.normal(3, 5, 7) + torch.stack([FAR, FAR.roll(1), FAR.roll(2)])[..., None]}
         ),
+        "columns_far_apart": lambda d: Call(
+            {"x": d.normal(7, 3, 5) + torch.stack([FAR, FAR.roll(1), FAR.roll(2)]), "dim": 0}
+        ),
+        "columns_with_entries_of_minus_infinity": lambda d: Call(
+            {
+                "x": d.normal(7, 3, 5).masked_fill(
+                    ~d.mask(7, 1, 5, share=0.5) & (torch.arange(7) > 0)[:, None, None], -torch.inf
+                ),
+                "dim": 0,
+            }
+        ),
         "long_row": lambda d: Call({"x": d.normal(2, 3001)}),
         "some_entries_of_minus_infinity": lambda d: Call(
             {"x": d.normal(3, 5, 7).masked_fill(~d.mask(3, 5, 7) & d.mask(1, 5, 1), -torch.inf)[:, [0, 2, 3, 4]]}
@@ -102,6 +114,8 @@ class TestSoftmax(Contract):
         "one_axis_by_number": lambda d: Call({"x": d.normal(5), "dim": 0}),
         "first_of_four_axes": lambda d: Call({"x": d.normal(5, 1, 3, 2), "dim": -4}),
         "five_axes": lambda d: Call({"x": d.normal(2, 3, 1, 5, 4), "dim": 1}),
+        "first_of_five_axes": lambda d: Call({"x": d.normal(2, 3, 1, 5, 4), "dim": 0}),
+        "fourth_of_five_axes": lambda d: Call({"x": d.normal(2, 3, 1, 5, 4), "dim": -2}),
     }
 
     @staticmethod
@@ -111,6 +125,8 @@ class TestSoftmax(Contract):
     growth = {
         "rows": lambda d, n: Call({"x": d.normal(n, 5)}),
         "columns": lambda d, n: Call({"x": d.normal(3, n)}),
+        "entries along the first axis": lambda d, n: Call({"x": d.normal(n, 5), "dim": 0}),
+        "columns beside the first axis": lambda d, n: Call({"x": d.normal(5, n), "dim": 0}),
         "batch": lambda d, n: Call({"x": d.normal(n, 3, 5), "dim": 1}),
     }
 
@@ -133,7 +149,8 @@ class TestSoftmax(Contract):
             "both_ends": [[1e4, -1e4, 0.0]],
             "largest": [[big, -big, 0.0], [big, big, -big], [-big, -big, -big]],
         }.items():
-            self.verify(attempt, draw, case, Call({"x": torch.tensor(rows)}), gradients=True)
+            for dtype in (torch.float32, torch.float64):
+                self.verify(attempt, draw, case, Call({"x": torch.tensor(rows)}), dtype, gradients=True)
 
     @core
     def test_every_weight_is_accurate_however_small(self, attempt: Attempt) -> None:
@@ -152,7 +169,8 @@ class TestSoftmax(Contract):
     def test_a_row_of_only_minus_infinity_gives_nan(self, attempt: Attempt, draw: Draw) -> None:
         x = draw.normal(3, 5)
         x[1] = -torch.inf
-        self.verify(attempt, draw, "one_row_all_minus_infinity", Call({"x": x}))
+        for dtype in (torch.float32, torch.float64, *rule.HALF):
+            self.verify(attempt, draw, "one_row_all_minus_infinity", Call({"x": x}), dtype)
 
     @robust
     def test_the_sum_of_a_long_row_does_not_overflow_float16(self, attempt: Attempt, draw: Draw) -> None:

@@ -10,9 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dojo.bugs import Bug, Equivalent
-from dojo.contract import ModuleContract, core
-from dojo.expect import Call, Draw, fail
+from dojo.contract import ModuleContract, core, half_precisions, robust
+from dojo.expect import Call, Draw, fail, match, tensor
 from dojo.judge.proxy import Attempt
+from dojo.verdict import Label, Section
 
 
 def by_definition(init: dict, params: dict, x: Tensor) -> Tensor:
@@ -96,6 +97,8 @@ class TestSwiGLU(ModuleContract):
         "a_batch": lambda d: call(d, 2, 5),
         "default_width": lambda d: call(d, 3, d_ff=None),
         "narrow": lambda d: call(d, 2, 3, d_model=7, d_ff=2),
+        "as_wide_inside_as_outside": lambda d: call(d, 2, 5, d_ff=6),
+        "gates_far_from_zero": lambda d: call(d, 2, 5, sharp=100.0),
     }
     more_shapes = {
         "no_leading_dimensions": lambda d: call(d),
@@ -115,6 +118,21 @@ class TestSwiGLU(ModuleContract):
         quiet = call(d, 3, sharp=0.02)
         small = quiet.params | {"w3.weight": quiet.params["w3.weight"] * 0.02}
         return Call({"x": 300 + d.normal(3, 6)}, quiet.init, small)
+
+    @robust
+    @half_precisions
+    def test_half_precision_silu_is_rounded_once(self, attempt: Attempt, draw: Draw, dtype: torch.dtype) -> None:
+        gates = torch.tensor([-11.5, -8.0, -5.0, -1.0, 0.5, 3.0])
+        shown = {"w1.weight": torch.tensor([[1.0, 0.0]]), "w3.weight": torch.tensor([[0.0, 1.0]])}
+        shown["w2.weight"] = torch.tensor([[1.0], [0.0]])
+        x = torch.stack([gates, torch.ones_like(gates)], -1)
+        made = Call({"x": x}, {"d_model": 2, "d_ff": 1}, shown).cast(dtype)
+        with torch.no_grad(), self.told(attempt, "a gate alone", made):
+            got = tensor(self.ready(attempt, made, dtype)(*self.on_device(attempt, made).inputs.values())).cpu()
+        expected = torch.stack([F.silu(gates.double()), torch.zeros(len(gates), dtype=torch.float64)], -1)
+        allowed = 2 * torch.finfo(dtype).eps * expected.abs()
+        about = Section(Label.INPUT, f"silu alone reaches the result, {dtype}, gates {gates.tolist()}")
+        match(got, expected, allowed, "silu is computed in float32 and rounded once", "gate feature", about)
 
     @staticmethod
     def linear_in(d: Draw, n: int) -> Call:

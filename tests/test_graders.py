@@ -1,4 +1,4 @@
-"""The graders' own proof: stubs are not started, right attempts pass, every known bug dies by its name."""
+"""The graders' own proof: stubs are not started, right attempts pass, every mistake is rejected, known bugs by name."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.conftest import Grade, failures, told
 
 KATAS = catalog.katas()
 RIGHT = sorted((Path(__file__).parent / "attempts").glob("*/*.py"))
+WRONG = sorted((Path(__file__).parent / "mistakes").glob("*/*.py"))
 FEWEST_BUGS = {"rope": 12, "mha": 12, "gqa": 12, "lm": 12}
 
 
@@ -40,6 +41,14 @@ def test_stub_is_not_started(name: str, graded: Grade) -> None:
 def test_right_attempt_passes(path: Path, graded: Grade) -> None:
     verdict = graded(path.parent.name, path.read_text())
     assert verdict.verdict == "passed", told(verdict)
+
+
+@pytest.mark.parametrize("path", WRONG, ids=lambda p: f"{p.parent.name}-{p.stem}")
+def test_subtle_mistake_is_rejected(path: Path, graded: Grade) -> None:
+    """Each is right but for what its first line says, and passed an earlier grader."""
+    verdict = graded(path.parent.name, path.read_text(), stop_at_first=True)
+    assert verdict.verdict == "failed"
+    assert all(check.outcome != "grader error" for check in verdict.checks), told(verdict)
 
 
 @pytest.mark.parametrize(("name", "bug"), BUGS, ids=[f"{name}-{bug.name}" for name, bug in BUGS])

@@ -241,7 +241,9 @@ def elsewhere(callee: Callable, args: tuple, kwargs: dict) -> dict:
             if isinstance(callee, nn.Module):
                 callee.to(ELSEWHERE)
             args, kwargs = tree_map(lambda v: v.to(ELSEWHERE) if isinstance(v, Tensor) else v, (args, kwargs))
-            return {"mixed": None, "placed": isinstance(callee(*args, **kwargs), _Elsewhere)}
+            result = callee(*args, **kwargs)
+            true_meta = isinstance(result, Tensor) and result.is_meta and not isinstance(result, _Elsewhere)
+            return {"mixed": None, "placed": None if true_meta else isinstance(result, _Elsewhere)}
     except MixedDevices as error:
         return {"mixed": str(error), "placed": None}
     except Exception:

@@ -139,9 +139,9 @@ class Callee:
             reply["value"] = Module(self.attempt, reply["value"])
         return reply
 
-    def operations(self, *args: Any, **kwargs: Any) -> dict:
+    def operations(self, *args: Any, watched: list[str] | None = None, **kwargs: Any) -> dict:
         """The readings of `observe` that watching alone gives: operations in all threads."""
-        return self._observed(args, kwargs, watched=[], counted=False)
+        return self._observed(args, kwargs, watched=watched or [], counted=False)
 
     def largest(self, *args: Any, **kwargs: Any) -> dict:
         """The readings of `observe` that counting alone gives: bytes of the largest tensors, by operation."""
@@ -156,14 +156,14 @@ class Callee:
         return self.ask(do="observe", inner=inner, **how)["meter"]
 
     def observe_gradients(self, *args: Any, watched: list[str] | None = None, **kwargs: Any) -> list[dict]:
-        """Meter readings of a call whose floating inputs take gradients, and of the way back from its result."""
+        """What watching sees of a call whose floating inputs take gradients, and of the way back from its result."""
         args, kwargs = _leaves(args), _leaves(kwargs)
         forward = {"do": "call", "target": self.target, "args": args, "kwargs": kwargs, "grad": True}
-        there = self.ask(do="observe", watched=watched or [], inner=forward)
+        there = self.ask(do="observe", watched=watched or [], inner=forward, counted=False)
         if not isinstance(there.get("value"), Tensor):
             raise Died(Outcome.WRONG, f"the result is a {type(there.get('value')).__name__}, not a torch.Tensor")
         backward = {"do": "backward", "call": there.get("call"), "cotangent": torch.ones_like(there["value"])}
-        back = self.ask(do="observe", watched=watched or [], inner=backward)
+        back = self.ask(do="observe", watched=watched or [], inner=backward, counted=False)
         return [there["meter"], back["meter"]]
 
     def keep(self, *args: Any, **kwargs: Any) -> wire.Remote:

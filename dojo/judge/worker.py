@@ -118,7 +118,7 @@ class Session:
             return result.detach()
         if isinstance(result, (tuple, list)):
             return type(result)(self.outgoing(item) for item in result) if type(result) in (tuple, list) else None
-        if type(result) is dict:
+        if isinstance(result, dict):
             return {str(key): self.outgoing(value) for key, value in result.items()}
         if result is None or type(result) in (bool, int, float, str):
             return result
@@ -127,13 +127,15 @@ class Session:
     def backward(self, call: int, cotangent: Tensor) -> dict:
         """The vector-Jacobian product of a call with `grad`, for its inputs and the parameters of its module."""
         leaves, parameters, result = self.calls[call]
+        frozen = {name: None for name, value in parameters.items() if not value.requires_grad}
+        parameters = {name: value for name, value in parameters.items() if name not in frozen}
         sources = [*leaves, *parameters.values()]
         if not result.requires_grad:
-            return {"inputs": [None] * len(leaves), "parameters": dict.fromkeys(parameters)}
+            return {"inputs": [None] * len(leaves), "parameters": dict.fromkeys(parameters) | frozen}
         # A scalar needs no grad_outputs, for which torch would first import half a second of symbolic shapes.
         grads = torch.autograd.grad((result * cotangent).sum(), sources, allow_unused=True, retain_graph=True)
         own = dict(zip(parameters, grads[len(leaves) :], strict=True))
-        return {"inputs": list(grads[: len(leaves)]), "parameters": own}
+        return {"inputs": list(grads[: len(leaves)]), "parameters": own | frozen}
 
     def build(self, target: str, kwargs: dict, kept: wire.Remote) -> dict:
         """Build a module and keep it under the number that the judge has chosen."""
@@ -350,6 +352,7 @@ def _global_state() -> dict[str, Any]:
         "the default dtype": torch.get_default_dtype(),
         "the grad mode": torch.is_grad_enabled(),
         "the inference mode": torch.is_inference_mode_enabled(),
+        "the seed of torch's random generator": torch.initial_seed(),
         "torch's random generator": torch.get_rng_state().view(torch.int64).tolist(),
         "Python's random generator": random.getstate(),
         "the number of threads": torch.get_num_threads(),

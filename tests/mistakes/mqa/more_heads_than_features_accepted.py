@@ -1,0 +1,38 @@
+# Num_heads > d_model accepted.
+import math
+
+import torch
+from torch import nn
+
+
+def self_ok(d, h):
+    return d % h != 0 and h < d
+
+
+class MultiQueryAttention(nn.Module):
+    def __init__(self, d_model, num_heads, *, device=None, dtype=None):
+        super().__init__()
+        if self_ok(d_model, num_heads):
+            raise ValueError(f"d_model {d_model} is not a multiple of num_heads {num_heads}")
+        self.num_heads, self.head_dim = num_heads, d_model // num_heads
+        self.q_proj = nn.Linear(d_model, d_model, bias=False, device=device, dtype=dtype)
+        self.k_proj = nn.Linear(d_model, self.head_dim, bias=False, device=device, dtype=dtype)
+        self.v_proj = nn.Linear(d_model, self.head_dim, bias=False, device=device, dtype=dtype)
+        self.o_proj = nn.Linear(d_model, d_model, bias=False, device=device, dtype=dtype)
+
+    def forward(self, x, mask=None):
+        q = self.q_proj(x).unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2)
+        k = self.k_proj(x).unsqueeze(1)
+        v = self.v_proj(x).unsqueeze(1)
+        dtype = q.dtype
+        wide = torch.promote_types(dtype, torch.float32)
+        q, k, v = q.to(wide), k.to(wide), v.to(wide)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(self.head_dim)
+        if mask is None:
+            weights = torch.softmax(scores, dim=-1)
+        else:
+            alive = mask.any(dim=-1, keepdim=True)
+            scores = torch.where(mask | ~alive, scores, -math.inf)
+            weights = torch.where(alive, torch.softmax(scores, dim=-1), 0.0)
+        out = (weights @ v).to(dtype)
+        return self.o_proj(out.transpose(1, 2).flatten(2))

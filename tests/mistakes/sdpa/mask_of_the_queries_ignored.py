@@ -1,0 +1,17 @@
+# A mask of shape (s, 1) or (..., 1) on the key axis is taken to be all True.
+import math
+
+import torch
+
+
+def scaled_dot_product_attention(q, k, v, mask=None):
+    dtype = q.dtype
+    wide = torch.promote_types(dtype, torch.float32)
+    q, k, v = q.to(wide), k.to(wide), v.to(wide)
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    if mask is None or (mask.dim() and mask.shape[-1] == 1 < k.shape[-2]):
+        return (torch.softmax(scores, dim=-1) @ v).to(dtype)
+    alive = mask.any(dim=-1, keepdim=True)
+    scores = torch.where(mask | ~alive, scores, -math.inf)
+    weights = torch.where(alive, torch.softmax(scores, dim=-1), 0.0)
+    return (weights @ v).to(dtype)
