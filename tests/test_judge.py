@@ -50,6 +50,11 @@ class Scale(nn.Module):
 
 class Lost(Scale):
     def forward(self, x): return x * self.weight * self.table
+
+class Frozen(Scale):
+    def __init__(self, d):
+        super().__init__(d)
+        self.weight.requires_grad_(False)
 """
 
 
@@ -76,6 +81,13 @@ def test_a_module_can_be_used_twice_and_gives_gradients_of_its_parameters(attemp
     total = (module(x) + module(3 * x)).sum()
     (gradient,) = torch.autograd.grad(total, list(module.parameters().values()))
     assert gradient.tolist() == [8.0, 8.0, 8.0]
+
+
+def test_a_parameter_that_wants_no_gradient_has_none(attempt: proxy.Attempt) -> None:
+    module = attempt.Frozen(3).load_state_dict({"weight": torch.tensor([1.0, 2.0, 3.0])})
+    x = torch.ones(3, requires_grad=True)
+    of_x, of_weight = torch.autograd.grad(module(x).sum(), [x, *module.parameters().values()], allow_unused=True)
+    assert (of_x.tolist(), of_weight) == ([1.0, 2.0, 3.0], None)
 
 
 def test_a_module_tells_parameters_buffers_and_state(attempt: proxy.Attempt) -> None:
@@ -180,7 +192,7 @@ def test_leaving_pytorch_is_forbidden(attempt: proxy.Attempt) -> None:
 
 def test_side_effects_are_seen(attempt: proxy.Attempt) -> None:
     reply = attempt.meddle.request((torch.zeros(2),), {}, watch=True)
-    assert reply["changed"] == ["torch's random generator"]
+    assert reply["changed"] == ["the seed of torch's random generator", "torch's random generator"]
     assert reply["inputs"][0].tolist() == [1.0, 1.0]
 
 
