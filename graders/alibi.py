@@ -77,7 +77,7 @@ class TestAlibi:
 
     @core
     def test_queries_are_the_last_of_the_keys(self, attempt: Attempt) -> None:
-        for sizes in ((2, 3, 5), (4, 1, 7), (3, 5, 5), (2, 6, 11), (3, 2, 5003)):
+        for sizes in ((2, 3, 5), (4, 1, 7), (3, 5, 5), (2, 6, 11), (3, 2, 1503)):
             self.verify_bias(attempt, *sizes)
 
     @core

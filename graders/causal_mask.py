@@ -44,7 +44,7 @@ class TestCausalMask:
 
     @core
     def test_queries_are_the_last_of_the_keys(self, attempt: Attempt) -> None:
-        for q_len, k_len in ((2, 5), (1, 7), (3, 3), (6, 7), (5, 11), (20, 70), (300, 301), (1, 40_000)):
+        for q_len, k_len in ((2, 5), (1, 7), (3, 3), (6, 7), (5, 11), (20, 70), (300, 301), (1, 1500)):
             self.verify(attempt, q_len, k_len)
 
     @core

@@ -43,7 +43,6 @@ class TestRMSNorm(ModuleContract):
     name = "RMSNorm"
     oracle = library
     variants = (rounded_before_the_weight, library, by_length)
-    rounded_once = True
     ban = Ban(r"rms_norm|layer_norm", ("torch._refs.native_layer_norm", "torch._refs.nn.functional.layer_norm"))
     axes = {"x": "batch seq d_model", "result": "batch seq d_model"}
     cases = {
