@@ -144,7 +144,7 @@ def _encode_tensor(tensor: Tensor, payload: list[bytearray]) -> dict:
     name = str(tensor.dtype).removeprefix("torch.")
     if name not in DTYPES or tensor.layout is not torch.strided:
         layout = str(tensor.layout).removeprefix("torch.")
-        raise WireError(f"got a {layout} tensor of {name}: only dense tensors of the usual dtypes can be judged")
+        raise WireError(f"a {layout} tensor of {name} cannot be sent: dense ones of the usual dtypes can be judged")
     if tensor.is_meta:
         return {"tensor": name, "shape": list(tensor.shape), "device": "meta"}
     here = tensor.detach().cpu()
