@@ -328,27 +328,26 @@ class Contract:
         cotangent: Tensor | None,
     ) -> None:
         """Hold results and gradients against the oracle under the error rule."""
-        context = self.setting(attempt, case, call)
         with self.told(attempt, case, call):
             result = tensor(got["result"], attempt.device)
-        if result.dtype is not dtype:
-            seen = Section(Label.FACTS, f"got {_bare(result.dtype)} for {_bare(dtype)}")
-            whose = "input" if any(map(_floating, call.inputs.values())) else "parameters"
-            raise Wrong(f"the result has the dtype of the {whose}", seen, context, where=case)
-        for name, (expected, allowed) in self.budget(draw, call, dtype, cotangent).items():
-            value = got[name]
-            if value is None:
-                raise Wrong(f"the result is differentiable: no {name} comes back", context, where=f"{case}: {name}")
-            sentence = f"{name} matches the definition" if name == "result" else f"{name} is right"
-            axes = self.axes.get(name.removeprefix("gradient of "), "out in")
-            value = value.cpu() if isinstance(value, Tensor) else value
-            try:
-                used = match(value, expected, allowed, sentence, axes, context)
-            except Wrong as wrong:
-                wrong.where = f"{case}: {name}"
-                attempt.used = max(attempt.used, wrong.excess)
-                raise
-            attempt.used = max(attempt.used, used)
+            if result.dtype is not dtype:
+                seen = Section(Label.FACTS, f"got {_bare(result.dtype)} for {_bare(dtype)}")
+                whose = "input" if any(map(_floating, call.inputs.values())) else "parameters"
+                raise Wrong(f"the result has the dtype of the {whose}", seen, where=case)
+            for name, (expected, allowed) in self.budget(draw, call, dtype, cotangent).items():
+                value = got[name]
+                if value is None:
+                    raise Wrong(f"the result is differentiable: no {name} comes back", where=f"{case}: {name}")
+                sentence = f"{name} matches the definition" if name == "result" else f"{name} is right"
+                axes = self.axes.get(name.removeprefix("gradient of "), "out in")
+                value = value.cpu() if isinstance(value, Tensor) else value
+                try:
+                    used = match(value, expected, allowed, sentence, axes)
+                except Wrong as wrong:
+                    wrong.where = f"{case}: {name}"
+                    attempt.used = max(attempt.used, wrong.excess)
+                    raise
+                attempt.used = max(attempt.used, used)
 
     def budget(
         self, draw: Draw, call: Call, dtype: torch.dtype, cotangent: Tensor | None
@@ -370,7 +369,7 @@ class Contract:
 
     def told(self, attempt: Attempt, case: str, call: Call) -> _Told:
         """A context in which any fault also tells the case."""
-        return _Told(self.setting(attempt, case, call))
+        return _Told(partial(self.setting, attempt, case, call))
 
 
 class ModuleContract(Contract):
@@ -526,7 +525,7 @@ class NormedContract(ModuleContract):
 class _Told:
     """Adds the failing case to any fault that passes through."""
 
-    def __init__(self, setting: Section) -> None:
+    def __init__(self, setting: Callable[[], Section]) -> None:
         self.setting = setting
 
     def __enter__(self) -> None:
@@ -534,7 +533,7 @@ class _Told:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, Fault):
-            error.sections.append(self.setting)
+            error.sections.append(self.setting())
 
 
 def stays_near(callee: Callee, reference: Callee, args: tuple, limit: float, draw: Draw) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dojo.verdict import Verdict
 
 CALM = 0.02  # seconds that a file must have stayed as it is before it counts as saved
-TICK = 0.01
+TICK = 0.005
 
 
 class Judge:

@@ -122,7 +122,7 @@ class RoPEContract(TabledContract):
 
     @staticmethod
     def timed(d: Draw) -> Call:
-        return call(d, 16, 1024, 8, positions=d.positions(1024, 16, 1024), max_seq_len=1024)
+        return call(d, 12, 1024, 8, positions=d.positions(1024, 12, 1024), max_seq_len=1024)
 
     @robust
     def test_odd_width_is_refused(self, attempt: Attempt, draw: Draw) -> None:
