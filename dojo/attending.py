@@ -5,7 +5,9 @@ The oracle takes one query head at a time and cuts its rows out of the projectio
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -155,6 +157,12 @@ def weights(d: Draw, d_model: int, kv_dim: int, sharp: float = 2.0) -> dict[str,
         "v_proj.weight": d.normal(kv_dim, d_model, scale=into),
         "o_proj.weight": d.normal(d_model, d_model, scale=into),
     }
+
+
+def very_large_scores(made: Call) -> Call:
+    """The same with scores that spread by tens of thousands: what only lowers them does not hide them."""
+    loud = {name: 100 * value for name, value in made.params.items() if re.search(r"attn\.[qk]_proj\.weight", name)}
+    return replace(made, params=made.params | loud)
 
 
 class AttentionContract(ModuleContract):

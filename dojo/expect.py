@@ -255,6 +255,17 @@ def operation_count(reading: dict) -> int:
     return count
 
 
+def steady(axis: str, sizes: tuple[int, int], counts: list[int], where: str = "") -> None:
+    """The number of operations is the same at both sizes.
+
+    A few more or less are a matter of shapes; one more for each further element is a loop.
+    """
+    if counts[1] - counts[0] >= sizes[1] - sizes[0]:
+        sentence = f"the number of tensor operations{where} does not grow with {axis}"
+        seen = f"{counts[0]} operations with {axis} {sizes[0]}, {counts[1]} with {axis} {sizes[1]}"
+        raise Fault(Outcome.SLOW, Section(Label.CONTRACT, sentence), Section(Label.FACTS, seen))
+
+
 NAMESPACES = frozenset(name.split("::")[0] for name in torch._C._dispatch_get_all_op_names())
 NOTHING_BANNED = Ban("")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -151,10 +153,13 @@ class TestEncoderLayer(NormedContract, DropoutContract):
     @robust
     def test_heads_must_divide_the_model(self, attempt: Attempt, draw: Draw) -> None:
         sentence = "d_model that num_heads does not divide is a ValueError"
-        x = draw.normal(2, 5, 13).to(attempt.device)
-        refuses(lambda: getattr(attempt, self.name)(13, 3, 7).to(attempt.device)(x), 13, 3, sentence=sentence)
-        x = x[..., :4]
-        refuses(lambda: getattr(attempt, self.name)(4, 8, 7).to(attempt.device)(x), 4, 8, sentence=sentence)
+
+        def use(d_model: int, heads: int) -> object:
+            x = draw.normal(2, 5, d_model).to(attempt.device)
+            return getattr(attempt, self.name)(d_model, heads, 7).to(attempt.device)(x)
+
+        for d_model, heads in ((13, 3), (4, 8)):
+            refuses(partial(use, d_model, heads), d_model, heads, sentence=sentence)
 
 
 BUGS = [

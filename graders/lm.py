@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import torch
 from torch import Tensor
 
 from dojo import attending
-from dojo.attending import Attention, library, normalised_last, stage_by_stage, weights
+from dojo.attending import Attention, library, normalised_last, stage_by_stage, very_large_scores, weights
 from dojo.bugs import Bug, Equivalent
 from dojo.contract import NormedContract, core, robust
 from dojo.expect import Call, Draw, fail, parameters_are, refuses, tensor
@@ -70,12 +68,6 @@ def call(
     params["final_norm.weight"] = d.uniform(d_model, low=-2, high=2)
     params["lm_head.weight"] = d.normal(vocab, d_model, scale=d_model**-0.5)
     return Call({"token_ids": d.integers(0, vocab, *shape) if ids is None else ids}, init | more, params)
-
-
-def very_large_scores(made: Call) -> Call:
-    """The same with scores that spread by tens of thousands: what only lowers them does not hide them."""
-    loud = {k: 100 * v for k, v in made.params.items() if re.search(r"attn\.[qk]_proj", k)}
-    return Call(made.inputs, made.init, made.params | loud)
 
 
 def far(d: Draw) -> Call:
