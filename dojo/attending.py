@@ -238,6 +238,10 @@ class AttentionContract(ModuleContract):
         } | cls.__dict__.get("growth", {})
 
     @classmethod
+    def delicate(cls, d: Draw) -> Call:
+        return cls.call(d, 2, 5, head_dim=5)
+
+    @classmethod
     def near_300(cls, d: Draw) -> Call:
         # So many keys of about equal weight that a sum of values overflows before it is divided.
         call = cls.call(d, 1, 260, sharp=0.02)

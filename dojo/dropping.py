@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import product
 from typing import ClassVar
 
 import torch
@@ -19,6 +20,8 @@ class DropoutContract(ModuleContract):
 
     dropping: ClassVar  # a call of a module that is built with the dropout given
     places: ClassVar[dict[str, str]] = {}  # where it acts: a pattern of the parameters without which nothing else does
+    branches: ClassVar[tuple[str, ...]] = ()  # the biases that end a branch which is dropped and then added
+    still: ClassVar[str] = "o_proj|fc2"  # without these parameters nothing else is random there
     hidden: ClassVar[tuple[str, str]] | None = None  # the feed-forward layer to look into, and what to silence then
 
     def ready(self, attempt: Attempt, call: Call, dtype: torch.dtype = torch.float32) -> Callee:
@@ -50,6 +53,30 @@ class DropoutContract(ModuleContract):
             first, second = self.noisy(attempt, call, 2, told)
             if first.shape == second.shape and torch.equal(first, second):
                 fail(f"dropout acts on {place}", f"{told}: two calls gave the same")
+
+    @core
+    def test_entries_of_each_branch_are_dropped_or_scaled(self, attempt: Attempt, draw: Draw) -> None:
+        """A branch that is nothing but a bias of two entries: each is gone, or divided by 1 - dropout."""
+        share, size = 0.5, 3.0
+        for bias in self.branches:
+            bare = silenced(type(self).dropping(draw, share), self.still)
+            told = f"in training mode, dropout={share}, {bias} is [{size}, {size}, 0, …], zero: {self.still}"
+
+            def branch(*entries: float, call: Call = bare, name: str = bias) -> Call:
+                value = torch.zeros_like(call.params[name])
+                value[:2] = torch.tensor(entries)
+                return replace(call, params=call.params | {name: value})
+
+            kept = size / (1 - share)
+            outcomes = [self.expected(branch(*each)) for each in product((0.0, kept), repeat=2)]
+            calls = torch.stack(self.noisy(attempt, branch(size, size), 8, told)).double()
+            which = torch.stack([torch.isclose(calls, each, rtol=1e-3, atol=1e-3).all(-1) for each in outcomes])
+            if not which.any(0).all():
+                fail(f"what {bias} ends is dropped entry by entry, and what is kept is divided by 1 - dropout", told)
+            drawn = which.int().argmax(0)
+            together = [(drawn == drawn[:, :1]).all(), (drawn == drawn[:, :, :1]).all(), len(drawn.unique()) < 4]
+            if any(together):
+                fail("each entry of each token is dropped on its own", told)
 
     @core
     def test_dropout_acts_within_the_feed_forward_layer(self, attempt: Attempt, draw: Draw) -> None:

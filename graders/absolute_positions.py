@@ -86,7 +86,7 @@ class PositionsContract(ModuleContract):
         }
 
     @classmethod
-    def far(cls, d: Draw) -> Call:
+    def delicate(cls, d: Draw) -> Call:
         return cls.call(d, 1, 307, longest=313)
 
     @classmethod

@@ -103,6 +103,10 @@ class BlockContract(NormedContract):
     time_limit = 10.0
 
     @staticmethod
+    def delicate(d: Draw) -> Call:
+        return call(d, 2, 5, head_dim=5)
+
+    @staticmethod
     def timed(d: Draw) -> Call:
         return call(d, 2, 96, heads=6, head_dim=8, d_ff=128, mask=d.mask(96, 96))
 

@@ -86,7 +86,7 @@ class TestCausalSelfAttention(ModuleContract):
         "key heads": lambda d, n: call(d, 2, 5, heads=2 * n, kv_heads=n),
         "width": lambda d, n: call(d, 2, 5, head_dim=2 * n),
     }
-    far = staticmethod(far)
+    delicate = staticmethod(far)
     time_limit = 12.0
 
     @staticmethod

@@ -113,6 +113,10 @@ class TestDecoderLayer(NormedContract, DropoutContract):
         return Call({k: 300 + 4 * v for k, v in made.inputs.items()}, made.init, quiet)
 
     @staticmethod
+    def delicate(d: Draw) -> Call:
+        return call(d, 2, 5, 7, head_dim=5)
+
+    @staticmethod
     def timed(d: Draw) -> Call:
         return call(d, 4, 64, 48, heads=6, head_dim=8, d_ff=128, memory_padding=d.mask(4, 48))
 
@@ -121,6 +125,7 @@ class TestDecoderLayer(NormedContract, DropoutContract):
         "the branch of the cross-attention": r"self_attn\.o_proj|fc2",
         "the branch of the feed-forward layer": r"o_proj|fc1",
     }
+    branches = "self_attn.o_proj.bias", "cross_attn.o_proj.bias", "ffn.fc2.bias"
     hidden = "ffn.", "o_proj"
 
     @staticmethod
@@ -154,6 +159,15 @@ class TestDecoderLayer(NormedContract, DropoutContract):
             before, after = (tensor(module(each, memory), attempt.device) for each in (x, changed))
         if before.shape != after.shape or not torch.allclose(before[:, :4], after[:, :4], atol=1e-4):
             fail("self-attention is causal", "tokens 4 to 6 changed what tokens 0 to 3 give")
+
+    @robust
+    def test_takes_a_target_of_any_length(self, attempt: Attempt, draw: Draw) -> None:
+        made = self.on_device(attempt, call(draw, 1, 2100, 3, heads=1))
+        module, (x, memory) = self.ready(attempt, made), made.inputs.values()
+        with torch.no_grad():
+            long, short = (tensor(module(each, memory), attempt.device) for each in (x, x[:, :5]))
+        if long.shape != x.shape or not torch.allclose(long[:, :5], short, atol=1e-4):
+            fail("a target may be of any length", "tokens 0 to 4 of 2,100 give another result than they do alone")
 
     @core
     def test_padding_of_the_memory_has_no_influence(self, attempt: Attempt, draw: Draw) -> None:

@@ -114,6 +114,10 @@ class TestTransformerEncoder(NormedContract, DropoutContract):
         return Call(made.inputs, made.init, made.params | loud)
 
     @staticmethod
+    def delicate(d: Draw) -> Call:
+        return call(d, 2, 5, head_dim=5)
+
+    @staticmethod
     def timed(d: Draw) -> Call:
         padding = d.mask(2, 64)
         return call(d, 2, 64, vocab=211, layers=2, heads=4, head_dim=16, d_ff=96, longest=64, padding=padding)
@@ -123,11 +127,13 @@ class TestTransformerEncoder(NormedContract, DropoutContract):
         "the attention branch": r"embedding_norm|fc2",
         "the branch of the feed-forward layer": r"embedding_norm|o_proj|fc1",
     }
-    hidden = "layers.0.ffn.", "embedding_norm|o_proj"
+    branches = "layers.1.self_attn.o_proj.bias", "layers.1.ffn.fc2.bias"
+    still = r"o_proj|fc2|layers\.0\.ffn_norm\.weight"
+    hidden = "layers.1.ffn.", r"embedding_norm|o_proj|layers\.0\.ffn"
 
     @staticmethod
     def dropping(d: Draw, dropout: float) -> Call:
-        return call(d, 2, 5, padding=PADDING, dropout=dropout)
+        return call(d, 2, 5, layers=2, padding=PADDING, dropout=dropout)
 
     @core
     def test_constructor_takes_its_arguments_in_this_order(self, attempt: Attempt, draw: Draw) -> None:

@@ -107,6 +107,10 @@ class TestEncoderLayer(NormedContract, DropoutContract):
         return Call({"x": 300 + d.normal(2, 3, 12, scale=4.0)}, made.init, quiet)
 
     @staticmethod
+    def delicate(d: Draw) -> Call:
+        return call(d, 2, 5, head_dim=5)
+
+    @staticmethod
     def timed(d: Draw) -> Call:
         return call(d, 4, 64, heads=6, head_dim=8, d_ff=128, padding=d.mask(4, 64))
 
@@ -114,6 +118,7 @@ class TestEncoderLayer(NormedContract, DropoutContract):
         "the attention branch": r"ffn\.fc2",
         "the branch of the feed-forward layer": r"o_proj|fc1",
     }
+    branches = "self_attn.o_proj.bias", "ffn.fc2.bias"
     hidden = "ffn.", "o_proj"
 
     @staticmethod

@@ -7,10 +7,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dojo.bugs import WIDER, Bug
-from dojo.contract import ModuleContract, core
+from dojo.contract import core
 from dojo.expect import Ban, Call, Draw, fail, parameters_are
 from dojo.formulas import layer_norm, library_layer_norm
 from dojo.judge.proxy import Attempt
+from dojo.norming import NormContract
 
 
 def library(init: dict, params: dict, x: Tensor) -> Tensor:
@@ -40,7 +41,7 @@ def with_equal_entries(d: Draw) -> Call:
     return made.with_inputs(x=made.inputs["x"] * torch.tensor([[1.0], [0.0], [1.0]]) + 2)
 
 
-class TestLayerNorm(ModuleContract):
+class TestLayerNorm(NormContract):
     name = "LayerNorm"
     oracle = library
     variants = (rounded_before_the_weight, library, as_rms_norm_of_the_rest)

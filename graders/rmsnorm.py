@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from dojo.bugs import WIDER, Bug
-from dojo.contract import ModuleContract, core
+from dojo.contract import core
 from dojo.expect import Ban, Call, Draw, fail, parameters_are
 from dojo.formulas import library_rms_norm, rms_norm
 from dojo.judge.proxy import Attempt
+from dojo.norming import NormContract
 
 
 def library(init: dict, params: dict, x: Tensor) -> Tensor:
@@ -39,7 +40,7 @@ def with_zeros(d: Draw) -> Call:
     return made.with_inputs(x=made.inputs["x"] * torch.tensor([[1.0], [0.0], [1.0]]))
 
 
-class TestRMSNorm(ModuleContract):
+class TestRMSNorm(NormContract):
     name = "RMSNorm"
     oracle = library
     variants = (rounded_before_the_weight, library, by_length)

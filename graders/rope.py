@@ -92,7 +92,7 @@ class RoPEContract(TabledContract):
         "another_theta": lambda d: call(d, 3, 5, 8, theta=500.0),
         "far_positions": far,
     }
-    far = staticmethod(far)
+    delicate = staticmethod(far)
     telling = ("mid_sequence", "positions_of_each_entry", "far_positions")
     more_shapes = {
         "one_token": lambda d: call(d, 2, 3, 1, 8),
