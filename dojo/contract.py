@@ -38,7 +38,7 @@ from dojo.expect import (
     tensor,
 )
 from dojo.judge.faults import Fault, Raised
-from dojo.judge.proxy import Attempt, Callee, Module
+from dojo.judge.proxy import Attempt, Callee, Laid, Module
 from dojo.judge.race import Race, race
 from dojo.recall import content, recall
 from dojo.verdict import Label, Outcome, Section
@@ -83,25 +83,29 @@ class Contract:
 
     @core
     def test_uses_only_what_is_allowed(self, attempt: Attempt, draw: Draw) -> None:
-        built: list[dict] = []
-        for make in self.telling_cases().values():
-            made = make(draw)
-            for reading in self.readings(attempt, made, construction=made.init not in built):
-                self.ban.judge(reading, attempt.parts)
-            built.append(made.init)
-        for make in (*(self.cases | self.more_shapes).values(), type(self).timed) if self.ban != NOTHING_BANNED else ():
-            callee, args, kwargs = self.at_hand(attempt, make(draw))
-            self.ban.judge(callee.operations(*args, watched=list(self.ban.functions), **kwargs), attempt.parts)
-            if isinstance(callee, Module):
-                reading = callee.eval().operations(*args, watched=list(self.ban.functions), **kwargs)
-                self.ban.judge(reading, attempt.parts)
-        for dtype in (torch.float32, torch.float64, *rule.HALF) if self.ban != NOTHING_BANNED else ():
-            call = next(iter(self.cases.values()))(draw).cast(dtype)
-            args, kwargs = self.arguments(self.on_device(attempt, call))
-            with suppress(Raised):  # what fails with gradients or in another dtype is for other checks to tell
-                callee = self.ready(attempt, call, dtype)
-                for reading in callee.observe_gradients(*args, watched=list(self.ban.functions), **kwargs):
-                    self.ban.judge(reading, attempt.parts)
+        watched = list(self.ban.functions)
+        telling = [make(draw) for make in self.telling_cases().values()]
+        inits = {repr(made.init): made.init for made in telling if made.init or made.params}
+        built = [(getattr(attempt, self.name), (), init) for init in inits.values()]
+        laid = [self.at_hand(attempt, made) for made in telling]
+        self.ban.judge(attempt.observed([*built, *laid], watched), attempt.parts)
+        if self.ban == NOTHING_BANNED:
+            return
+        every = (*self.cases.values(), *self.more_shapes.values(), type(self).timed)
+        laid = [self.at_hand(attempt, make(draw)) for make in every]
+        self.ban.judge(attempt.observed(laid, watched, counted=False), attempt.parts)
+        laid = [self.at_hand(attempt, made) for made in (*telling, type(self).timed(draw))]
+        laid = [(callee.eval(), args, kwargs) for callee, args, kwargs in laid if isinstance(callee, Module)]
+        if laid:
+            self.ban.judge(attempt.observed(laid, watched, counted=False), attempt.parts)
+        first = next(iter(self.cases.values()))(draw)
+        cast = {dtype: first.cast(dtype) for dtype in (torch.float32, torch.float64, *rule.HALF)}
+        laid = [
+            (self.ready(attempt, call, dtype), *self.arguments(self.on_device(attempt, call)))
+            for dtype, call in cast.items()
+        ]
+        with suppress(Raised):  # what fails with gradients or in another dtype is for other checks to tell
+            self.ban.judge(attempt.observed(laid, watched, counted=False, gradients=True), attempt.parts)
 
     @robust
     def test_any_leading_dimensions_and_length_one(self, attempt: Attempt, draw: Draw) -> None:
@@ -228,17 +232,17 @@ class Contract:
         callee = self.ready(attempt, call)
         args, kwargs = self.arguments(call)
         prepared = callee.prepare(*args, **kwargs)
-        runs = 0
+        runs, scale = 0, 1.0
 
         def run() -> tuple[float, float]:
-            nonlocal runs
+            nonlocal runs, scale
             runs += 1
-            fresh = call.with_inputs(**{k: _shaken(v, draw) for k, v in call.inputs.items()})
-            args, kwargs = self.arguments(fresh)
-            prepared.refill(*args, **kwargs)
+            before, scale = scale, 0.5 + torch.rand((), generator=draw.generator).item()
+            prepared.rescale(scale / before)
             cpu, wall, kept = prepared.timed()
             if check and runs == WARM_UPS + 1:
-                self.spot_check(draw, fresh, prepared.fetch(kept))
+                fresh = {k: v * scale if _floating(v) else v for k, v in call.inputs.items()}
+                self.spot_check(draw, call.with_inputs(**fresh), prepared.fetch(kept))
             return (wall, wall) if attempt.device == "cuda" else (cpu, wall)
 
         return run
@@ -271,17 +275,17 @@ class Contract:
         moved = {k: v.to(attempt.device) if isinstance(v, Tensor) else v for k, v in call.inputs.items()}
         return replace(call, inputs=moved, params={k: v.to(attempt.device) for k, v in call.params.items()})
 
-    def readings(self, attempt: Attempt, call: Call, construction: bool = True) -> list[dict]:
-        """Meter readings of the construction, if there is one and it is asked for, and of the call."""
+    def readings(self, attempt: Attempt, call: Call) -> list[dict]:
+        """Meter readings of the construction, if there is one, and of the call."""
         call = self.on_device(attempt, call)
         readings = []
-        if construction and (call.init or call.params):
+        if call.init or call.params:
             readings.append(getattr(attempt, self.name).observe(watched=list(self.ban.functions), **call.init))
         args, kwargs = self.arguments(call)
         readings.append(self.ready(attempt, call).observe(*args, watched=list(self.ban.functions), **kwargs))
         return readings
 
-    def at_hand(self, attempt: Attempt, call: Call) -> tuple[Callee, tuple, dict[str, Any]]:
+    def at_hand(self, attempt: Attempt, call: Call) -> Laid:
         """What to call, with its parameters loaded, and the arguments of a call, on the device of the grading."""
         call = self.on_device(attempt, call)
         return self.ready(attempt, call), *self.arguments(call)
@@ -615,13 +619,6 @@ def _nudged(value: Tensor) -> Tensor:
         return changed.flatten().roll(1).reshape(value.shape)
     changed.view(-1)[-1] += 1
     return changed
-
-
-def _shaken(value: Any, draw: Draw) -> Any:
-    """New content of about the same kind: floats change sign and scale at random, the rest stays."""
-    if not _floating(value):
-        return value
-    return value * (0.5 + torch.rand((), generator=draw.generator).to(value.device)) + 0.01
 
 
 def _bare(dtype: torch.dtype) -> str:

@@ -8,7 +8,7 @@ runs in a worker; `torch.autograd.grad` on the result asks the worker for its ba
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,6 +58,33 @@ class Attempt:
                 self.timeouts += 1
             raise
 
+    def ask_of(self, callees: Iterable[Callee], request: dict) -> dict:
+        """The answer to a request, before which all is done that waits for these callees."""
+        waiting = [each for callee in callees for each in callee.take_waiting()]
+        answers = self.ask(*(each for each, _ in waiting), request)
+        for _, heard in waiting:
+            heard(next(answers))
+        return next(answers)
+
+    def observed(
+        self,
+        calls: Sequence[Laid],
+        watched: list[str] | None = None,
+        counted: bool = True,
+        gradients: bool = False,
+    ) -> dict:
+        """Meter readings of all these calls together, as `judge.meter` reports them: one message, one profile.
+
+        With `gradients` the floating inputs take them, and the way back from each result is made too.
+        """
+        word, ready = ("there_and_back", _leaves) if gradients else ("call", lambda values: values)
+        inner = [
+            {"do": word, "target": each.target, "args": ready(args), "kwargs": ready(kwargs)}
+            for each, args, kwargs in calls
+        ]
+        request = {"do": "observe", "inner": inner, "watched": watched, "counted": counted}
+        return self.ask_of([each for each, _, _ in calls], request)["meter"]
+
     def worker(self) -> host.Worker:
         """The living worker, with the attempt loaded."""
         if self._worker is None or not self._worker.alive:
@@ -104,6 +131,9 @@ class Attempt:
         return Callee(self, name)
 
 
+Waiting = tuple[dict, Callable[[dict], None]]  # a request, and who is told the answer
+
+
 @dataclass
 class Callee:
     """A name of the attempt, or a module that it built: what can be called with tensors and plain values."""
@@ -119,7 +149,11 @@ class Callee:
 
     def ask(self, **request: Any) -> dict:
         """One request about this."""
-        return next(self.attempt.ask(request))
+        return self.attempt.ask_of([self], request)
+
+    def take_waiting(self) -> list[Waiting]:
+        """What is to be done before anything is asked, which is then no longer waiting; for a function, nothing."""
+        return []
 
     def build(self, **kwargs: Any) -> Module:
         """The module that a class makes of these arguments, once something is asked about it."""
@@ -141,30 +175,15 @@ class Callee:
 
     def operations(self, *args: Any, watched: list[str] | None = None, **kwargs: Any) -> dict:
         """The readings of `observe` that watching alone gives: operations in all threads."""
-        return self._observed(args, kwargs, watched=watched or [], counted=False)
+        return self.attempt.observed([(self, args, kwargs)], watched or [], counted=False)
 
     def largest(self, *args: Any, **kwargs: Any) -> dict:
         """The readings of `observe` that counting alone gives: bytes of the largest tensors, by operation."""
-        return self._observed(args, kwargs, watched=None)["largest"]
+        return self.attempt.observed([(self, args, kwargs)])["largest"]
 
     def observe(self, *args: Any, watched: list[str] | None = None, **kwargs: Any) -> dict:
         """Meter readings of a call, as `judge.meter` reports them."""
-        return self._observed(args, kwargs, watched=watched or [])
-
-    def _observed(self, args: tuple, kwargs: dict, **how: Any) -> dict:
-        inner = {"do": "call", "target": self.target, "args": args, "kwargs": kwargs}
-        return self.ask(do="observe", inner=inner, **how)["meter"]
-
-    def observe_gradients(self, *args: Any, watched: list[str] | None = None, **kwargs: Any) -> list[dict]:
-        """What watching sees of a call whose floating inputs take gradients, and of the way back from its result."""
-        args, kwargs = _leaves(args), _leaves(kwargs)
-        forward = {"do": "call", "target": self.target, "args": args, "kwargs": kwargs, "grad": True}
-        there = self.ask(do="observe", watched=watched or [], inner=forward, counted=False)
-        if not isinstance(there.get("value"), Tensor):
-            raise Died(Outcome.WRONG, f"the result is a {type(there.get('value')).__name__}, not a torch.Tensor")
-        backward = {"do": "backward", "call": there.get("call"), "cotangent": torch.ones_like(there["value"])}
-        back = self.ask(do="observe", watched=watched or [], inner=backward, counted=False)
-        return [there["meter"], back["meter"]]
+        return self.attempt.observed([(self, args, kwargs)], watched or [])
 
     def keep(self, *args: Any, **kwargs: Any) -> wire.Remote:
         """A call whose result stays in the worker, whatever it is, and may be the argument of another call."""
@@ -179,6 +198,9 @@ class Callee:
         return Prepared(self, self.ask(do="prepare", args=args, kwargs=kwargs)["value"])
 
 
+Laid = tuple[Callee, tuple, dict]  # a call that is yet to be made: what to call, and the arguments
+
+
 @dataclass
 class Module(Callee):
     """A module of the attempt. Its parameters are mirrored here as leaves once they are assigned.
@@ -188,18 +210,15 @@ class Module(Callee):
     """
 
     _leaves: dict[str, Tensor] = field(default_factory=dict)
-    _waiting: list[tuple[dict, Callable[[dict], None]]] = field(default_factory=list)
+    _waiting: list[Waiting] = field(default_factory=list)
 
     def later(self, heard: Callable[[dict], None] = lambda answer: None, **request: Any) -> None:
         """Have this done before anything is asked; `heard` is then told the answer."""
         self._waiting.append((request, heard))
 
-    def ask(self, **request: Any) -> dict:
+    def take_waiting(self) -> list[Waiting]:
         waiting, self._waiting = self._waiting, []
-        answers = self.attempt.ask(*(each for each, _ in waiting), request)
-        for _, heard in waiting:
-            heard(next(answers))
-        return next(answers)
+        return waiting
 
     def parameters(self) -> dict[str, Tensor]:
         return self._leaves
@@ -245,6 +264,10 @@ class Prepared:
     def refill(self, *args: Any, **kwargs: Any) -> None:
         """New content in the very tensors that were prepared."""
         self.callee.ask(do="refill", prepared=self.arguments, args=args, kwargs=kwargs)
+
+    def rescale(self, factor: float) -> None:
+        """Multiply the floating tensors that were prepared."""
+        self.callee.ask(do="rescale", prepared=self.arguments, factor=factor)
 
     def go(self, **more: Any) -> wire.Remote:
         """Make the call; the result stays in the worker."""

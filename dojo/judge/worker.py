@@ -137,6 +137,13 @@ class Session:
         own = dict(zip(parameters, grads[len(leaves) :], strict=True))
         return {"inputs": list(grads[: len(leaves)]), "parameters": own | frozen}
 
+    def there_and_back(self, target: Any, args: tuple, kwargs: dict) -> dict:
+        """A call whose inputs and parameters take gradients, and the way back from its result."""
+        reply = self.call(target, args, kwargs, grad=True)
+        if not isinstance(reply["value"], Tensor):
+            raise Unanswerable(f"the result is a {type(reply['value']).__name__}, not a torch.Tensor")
+        return self.backward(reply["call"], torch.ones_like(reply["value"]))
+
     def build(self, target: str, kwargs: dict, kept: wire.Remote) -> dict:
         """Build a module and keep it under the number that the judge has chosen."""
         with torch.no_grad():
@@ -181,9 +188,16 @@ class Session:
         self.objects[target.number].train(training)
         return {}
 
-    def observe(self, inner: dict, watched: list[str] | None, counted: bool = True) -> dict:
-        """Do `inner` once with operations counted, and once with every thread watched; None watches nothing."""
-        calls = self._handler(inner)
+    def observe(self, inner: list[dict], watched: list[str] | None, counted: bool = True) -> dict:
+        """Do all of `inner` once with operations counted, and once with every thread watched; None watches nothing.
+
+        What comes back is the answer to the last of them, with the readings.
+        """
+        handlers = [self._handler(each) for each in inner]
+
+        def calls() -> dict:
+            return [handler() for handler in handlers][-1]
+
         answers, count, seen = [], meter.Counting(), meter.Watching()
         if counted:
             with meter.counting() as count:
@@ -209,6 +223,14 @@ class Session:
             kept = _tensors(list(self.objects[prepared.number]))
             for old, new in zip(kept, _tensors([args, kwargs]), strict=True):
                 old.copy_(new)
+        return {}
+
+    def rescale(self, prepared: wire.Remote, factor: float) -> dict:
+        """Multiply the floating tensors of prepared arguments, in place."""
+        with torch.no_grad():
+            for each in _tensors(list(self.objects[prepared.number])):
+                if each.is_floating_point():
+                    each.mul_(factor)
         return {}
 
     def go(self, target: Any, prepared: wire.Remote, instead: wire.Remote | None = None) -> dict:
@@ -277,7 +299,8 @@ class Session:
 
 
 REQUESTS = """
-    load unpack build call backward describe outline assign cast mode observe elsewhere prepare refill go fetch spoil
+    load unpack build call backward there_and_back describe outline assign cast mode observe elsewhere
+    prepare refill rescale go fetch spoil
 """
 HANDLERS: dict[str, Callable[..., dict]] = {name: getattr(Session, name) for name in REQUESTS.split()}
 
@@ -335,7 +358,7 @@ def _tensors(tree: Any) -> list[Tensor]:
 
 def _settle() -> None:
     """Undo what earlier calls may have done to global state, so that a call that does it again is seen to."""
-    torch.manual_seed(20_261_121)
+    torch.default_generator.manual_seed(20_261_121)  # `torch.manual_seed` looks for GPUs each time
     random.seed(20_261_121)
     torch.set_default_dtype(torch.float32)
     torch.set_num_threads(1)
