@@ -128,6 +128,7 @@ def _serve(channel: Connection, work: Callable[[Any, Zygote], Any], zygote: Zygo
                 import traceback
 
                 channel.send((number, None, traceback.format_exc()))
+            zygote.rest()
     except (EOFError, OSError):
         pass
     zygote.close()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 CALM = 0.02  # seconds that a file must have stayed as it is before it counts as saved
 TICK = 0.005
+WORKERS = 2  # of a grading: the attempt's and the reference's
 
 
 class Judge:
@@ -101,4 +102,5 @@ class Saves:
 def _grade_and_remember(part: grade.Part, zygote: nursery.Zygote) -> Verdict:
     if recall._known is None:
         recall.start()
+        zygote.stock = WORKERS
     return grade.run_part(part, zygote)

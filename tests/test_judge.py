@@ -222,6 +222,25 @@ def test_nothing_is_left_of_a_closed_zygote() -> None:
     assert zygote.process.returncode is not None
 
 
+def test_a_zygote_that_rests_lays_workers_by_and_ends_others_then(zygote: nursery.Zygote) -> None:
+    mine = zygote.split()
+    mine.stock = 1
+    mine.rest()
+    [(pid, *_)] = mine.laid_by
+    attempt = proxy.Attempt(mine, SOURCE, "attempt.py")
+    assert attempt.worker().pid == pid
+    attempt.close()
+    os.kill(pid, 0)  # still there
+    mine.rest()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    [(waiting, *_)] = mine.laid_by
+    mine.close()
+    zygote.outlive(mine)
+    with pytest.raises(ProcessLookupError):
+        os.kill(waiting, 0)
+
+
 def test_a_worker_can_start_afresh_as_cuda_needs_it() -> None:
     fresh = nursery.FreshStarts()
     attempt = proxy.Attempt(fresh, SOURCE, "attempt.py")

@@ -6,7 +6,6 @@ import os
 import secrets
 import selectors
 import signal
-import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -50,12 +49,8 @@ class Worker:
         self, zygote: Zygote | FreshStarts, filename: str, readable: list[str], memory: int | None = MEMORY
     ) -> None:
         self.zygote = zygote
-        self.channel, theirs = socket.socketpair()
-        self.output, writing = os.pipe()
-        config = {"filename": filename, "readable": readable, "memory": memory}
-        self.pid = zygote.fork(theirs, writing, config)
-        theirs.close()
-        os.close(writing)
+        self.pid, self.channel, self.output = zygote.start()
+        wire.send(self.channel, {"filename": filename, "readable": readable, "memory": memory})
         self.channel.setblocking(False)
         os.set_blocking(self.output, False)
         self.watch = selectors.DefaultSelector()

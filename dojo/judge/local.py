@@ -57,3 +57,6 @@ class LocalAttempt(Attempt):
             self._worker = LocalWorker(self.filename)
             next(self._worker.ask({"do": "load", "source": self.source}))
         return self._worker
+
+    def close(self) -> None:
+        """There is nothing to end later either."""

@@ -9,11 +9,12 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("zygote.py")
+Started = tuple[int, socket.socket, int]  # a worker's process id, the channel to it, and where its output comes from
 
 
 class Zygote:
@@ -26,6 +27,9 @@ class Zygote:
         self.process = None if parent else _start(around, [theirs.fileno()])
         self.alive: set[int] = set()
         self.children: set[Zygote] = set()
+        self.stock = 0  # workers to lay by while nobody waits
+        self.laid_by: list[Started] = []
+        self.postponed: list[Callable[[], object]] = []
         if parent:
             socket.send_fds(parent.control, [json.dumps({"split": core}).encode()], [theirs.fileno()])
             self.pid = parent._answer()["pid"]
@@ -47,12 +51,30 @@ class Zygote:
         self.control.send(json.dumps({"await": child.pid}).encode())
         self._answer()
 
-    def fork(self, channel: socket.socket, output: int, config: dict) -> int:
-        """A new worker on this channel; returns its process id."""
-        socket.send_fds(self.control, [json.dumps({"fork": config}).encode()], [channel.fileno(), output])
-        pid = self._answer()["pid"]
+    def start(self) -> Started:
+        """A worker that waits for its configuration: one that was laid by, or else a new one."""
+        return self.laid_by.pop() if self.laid_by else self._fork()
+
+    def _fork(self) -> Started:
+        with _channels() as (channel, output, theirs):
+            socket.send_fds(self.control, [b'{"fork": true}'], theirs)
+            pid = self._answer()["pid"]
         self.alive.add(pid)
-        return pid
+        return pid, channel, output
+
+    def rest(self) -> None:
+        """Do what can be done while nobody waits, if workers are to be laid by."""
+        while self.postponed:
+            self.postponed.pop()()
+        while len(self.laid_by) < self.stock:
+            self.laid_by.append(self._fork())
+
+    def later(self, task: Callable[[], object]) -> None:
+        """Do this in the next rest, or now if there will be none."""
+        if self.stock:
+            self.postponed.append(task)
+        else:
+            task()
 
     def bury(self, pid: int) -> int:
         """Kill a worker's process group; returns the wait status of the worker."""
@@ -85,11 +107,12 @@ class FreshStarts:
         self.around = around
         self.processes: dict[int, subprocess.Popen] = {}
 
-    def fork(self, channel: socket.socket, output: int, config: dict) -> int:
-        """A new worker on this channel; returns its process id."""
-        process = _start(self.around, [channel.fileno(), output], json.dumps(config))
+    def start(self) -> Started:
+        """A worker that waits for its configuration."""
+        with _channels() as (channel, output, theirs):
+            process = _start(self.around, theirs)
         self.processes[process.pid] = process
-        return process.pid
+        return process.pid, channel, output
 
     def bury(self, pid: int) -> int:
         """Kill a worker's process group; returns its exit status as `os.wait` encodes it."""
@@ -100,15 +123,31 @@ class FreshStarts:
         status = process.wait() if ended is None else ended
         return -status if status < 0 else status << 8
 
+    def later(self, task: Callable[[], object]) -> None:
+        """Do this now: there is no rest."""
+        task()
+
     def close(self) -> None:
         """End every worker that is left."""
         for pid in list(self.processes):
             self.bury(pid)
 
 
-def _start(around: Sequence[str], descriptors: list[int], *more: str) -> subprocess.Popen:
+@contextlib.contextmanager
+def _channels() -> Iterator[tuple[socket.socket, int, list[int]]]:
+    """Our ends of a worker's channel and of its output, and the descriptors of its own, which are then closed."""
+    channel, theirs = socket.socketpair()
+    output, writing = os.pipe()
+    try:
+        yield channel, output, [theirs.fileno(), writing]
+    finally:
+        theirs.close()
+        os.close(writing)
+
+
+def _start(around: Sequence[str], descriptors: list[int]) -> subprocess.Popen:
     # -I: no user site, no PYTHON* variables, no current folder on the path.
-    command = [*around, sys.executable, "-I", str(SCRIPT), str(PROJECT), ",".join(map(str, descriptors)), *more]
+    command = [*around, sys.executable, "-I", str(SCRIPT), str(PROJECT), ",".join(map(str, descriptors))]
     return subprocess.Popen(
         command,
         pass_fds=descriptors,

@@ -114,7 +114,9 @@ class Attempt:
         if self._worker is not None:
             self._worker.end()
 
-    close = fresh
+    def close(self) -> None:
+        """Give up the worker for good."""
+        self.zygote.later(self.fresh)
 
     def take_printed(self) -> str:
         """What the attempt printed since last asked."""

@@ -19,6 +19,7 @@ HEADER_LIMIT = 4 << 20
 PAYLOAD_LIMIT = 1 << 30
 NESTING_LIMIT = 40
 FAILURES = frozenset({"raised", "forbidden", "unanswerable"})  # an answer that holds one of these is the last
+PLAIN = frozenset({type(None), bool, int, float, str})
 _LENGTHS = struct.Struct("!IQ")
 
 DTYPES = {
@@ -83,13 +84,14 @@ def load(header: bytes, payload: bytearray) -> Any:
         WireError: the bytes are no message of ours.
     """
     try:
-        message, used = _decode(json.loads(header), payload, 0)
+        reading = _Reading(payload)
+        message = reading.decode(json.loads(header))
     except WireError:
         raise
     except (ValueError, KeyError, TypeError, IndexError, RuntimeError, RecursionError, OverflowError) as error:
         raise WireError(f"no readable message: {error}") from None
-    if used != len(payload):
-        raise WireError(f"{len(payload) - used} bytes of data belong to no tensor")
+    if reading.at != len(payload):
+        raise WireError(f"{len(payload) - reading.at} bytes of data belong to no tensor")
     return message
 
 
@@ -116,8 +118,10 @@ def _exactly(channel: socket.socket, size: int) -> bytearray:
 
 
 def _encode(value: Any, payload: list[bytearray]) -> Any:
+    if type(value) in PLAIN:
+        return value
     match value:
-        case None | bool() | int() | float() | str():
+        case bool() | int() | float() | str():
             return value
         case Tensor():
             return _encode_tensor(value, payload)
@@ -126,7 +130,9 @@ def _encode(value: Any, payload: list[bytearray]) -> Any:
         case list():
             return [_encode(v, payload) for v in value]
         case dict():
-            return {"map": [[_encode(k, payload), _encode(v, payload)] for k, v in value.items()]}
+            if not all(isinstance(key, str) for key in value):
+                raise WireError("a dict cannot be sent unless its keys are strings")
+            return {"map": {k: _encode(v, payload) for k, v in value.items()}}
         case torch.dtype():
             return {"dtype": str(value).removeprefix("torch.")}
         case torch.device():
@@ -170,49 +176,50 @@ def _encode_tensor(tensor: Tensor, payload: list[bytearray]) -> dict:
     }
 
 
-def _decode(value: Any, payload: bytearray, at: int, depth: int = 0) -> tuple[Any, int]:
-    """The decoded value, and how far into the payload its tensors reach."""
-    if depth > NESTING_LIMIT:
-        raise WireError("nested too deeply")
-    if isinstance(value, list):
-        items = []
-        for item in value:
-            decoded, at = _decode(item, payload, at, depth + 1)
-            items.append(decoded)
-        return items, at
-    if not isinstance(value, dict):
-        return value, at
-    match value:
-        case {"tensor": _}:
-            return _decode_tensor(value, payload, at)
-        case {"tuple": list(items)}:
-            decoded, at = _decode(items, payload, at, depth + 1)
-            return tuple(decoded), at
-        case {"map": list(pairs)}:
-            decoded, at = _decode(pairs, payload, at, depth + 1)
-            return dict(decoded), at
-        case {"dtype": str(name)}:
-            return DTYPES[name], at
-        case {"device": str(name)}:
-            return torch.device(name), at
-        case {"remote": int(number)}:
-            return Remote(number), at
-    raise WireError(f"unknown value {str(value)[:80]}")
+class _Reading:
+    """The tensors of a message are read out of its payload in the order in which its header names them."""
 
+    def __init__(self, payload: bytearray) -> None:
+        self.payload, self.at = payload, 0
 
-def _decode_tensor(head: dict, payload: bytearray, at: int) -> tuple[Tensor, int]:
-    dtype, shape = DTYPES[head["tensor"]], [int(n) for n in head["shape"]]
-    if head["device"] == "meta":
-        return torch.empty(shape, dtype=dtype, device="meta"), at
-    span, stride = int(head["span"]), [int(n) for n in head["stride"]]
-    if span < 0 or len(shape) != len(stride) or len(shape) > 16 or min(shape + stride, default=0) < 0:
-        raise WireError("a tensor of impossible layout")
-    reach = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, stride, strict=True))
-    end = at + _padded(span * dtype.itemsize)
-    if end > len(payload) or reach > span:
-        raise WireError("a tensor longer than its data")
-    flat = torch.frombuffer(payload, dtype=dtype, count=span, offset=at) if span else torch.empty(0, dtype=dtype)
-    tensor = torch.as_strided(flat.clone(), shape, stride)
-    if head["device"] != "cpu":
-        tensor = tensor.to(head["device"])
-    return tensor.requires_grad_(bool(head["grad"])) if dtype.is_floating_point or dtype.is_complex else tensor, end
+    def decode(self, value: Any, depth: int = 0) -> Any:
+        if type(value) in PLAIN:
+            return value
+        if depth > NESTING_LIMIT:
+            raise WireError("nested too deeply")
+        if isinstance(value, list):
+            return [self.decode(item, depth + 1) for item in value]
+        match value:
+            case {"tensor": _}:
+                return self.tensor(value)
+            case {"tuple": list(items)}:
+                return tuple(self.decode(item, depth + 1) for item in items)
+            case {"map": dict(items)}:
+                return {key: self.decode(item, depth + 1) for key, item in items.items()}
+            case {"dtype": str(name)}:
+                return DTYPES[name]
+            case {"device": str(name)}:
+                return torch.device(name)
+            case {"remote": int(number)}:
+                return Remote(number)
+        raise WireError(f"unknown value {str(value)[:80]}")
+
+    def tensor(self, head: dict) -> Tensor:
+        dtype, shape = DTYPES[head["tensor"]], [int(n) for n in head["shape"]]
+        if head["device"] == "meta":
+            return torch.empty(shape, dtype=dtype, device="meta")
+        span, stride = int(head["span"]), [int(n) for n in head["stride"]]
+        if span < 0 or len(shape) != len(stride) or len(shape) > 16 or min(shape + stride, default=0) < 0:
+            raise WireError("a tensor of impossible layout")
+        reach = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, stride, strict=True))
+        start, self.at = self.at, self.at + _padded(span * dtype.itemsize)
+        if self.at > len(self.payload) or reach > span:
+            raise WireError("a tensor longer than its data")
+        if span:
+            flat = torch.frombuffer(self.payload, dtype=dtype, count=span, offset=start)
+        else:
+            flat = torch.empty(0, dtype=dtype)
+        tensor = torch.as_strided(flat.clone(), shape, stride)
+        if head["device"] != "cpu":
+            tensor = tensor.to(head["device"])
+        return tensor.requires_grad_(bool(head["grad"])) if dtype.is_floating_point or dtype.is_complex else tensor

@@ -305,8 +305,12 @@ REQUESTS = """
 HANDLERS: dict[str, Callable[..., dict]] = {name: getattr(Session, name) for name in REQUESTS.split()}
 
 
-def serve(channel: socket.socket, config: dict) -> None:
-    """Confine this process, then answer the judge until it closes the channel; never returns."""
+def serve(channel: socket.socket) -> None:
+    """Wait for the configuration, confine this process, then answer the judge until it closes the channel."""
+    try:
+        config = wire.receive(channel)
+    except wire.Closed:
+        os._exit(0)
     readable = config["readable"]
     sys.path[:0] = readable
     siblings = types.ModuleType("katas")  # lets an attempt build on the user's other stubs by either name

@@ -46,13 +46,13 @@ def bury(pid: int) -> int:
     return status
 
 
-def become_worker(channel: int, output: int, config: dict) -> None:
+def become_worker(channel: int, output: int) -> None:
     """Turn this process into a worker; never returns."""
     try:
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.close(output)
-        worker.serve(socket.socket(fileno=channel), config)
+        worker.serve(socket.socket(fileno=channel))
     finally:
         os._exit(70)
 
@@ -81,7 +81,7 @@ def serve(control: socket.socket) -> None:
             if pid == 0:
                 os.setsid()
                 control.close()
-                become_worker(*descriptors, request["fork"])
+                become_worker(*descriptors)
             for descriptor in descriptors:
                 os.close(descriptor)
             alive.add(pid)
@@ -104,6 +104,6 @@ if __name__ == "__main__":
     sys.path.remove(project)
     gc.collect()
     gc.freeze()  # what is here stays: no collection in a worker need walk all of torch, for a tenth of a second
-    if len(sys.argv) > 3:  # not a zygote after all: one worker, started afresh
-        become_worker(*descriptors, json.loads(sys.argv[3]))
+    if len(descriptors) > 1:  # not a zygote after all: one worker, started afresh
+        become_worker(*descriptors)
     serve(socket.socket(fileno=descriptors[0]))
