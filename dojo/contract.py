@@ -91,10 +91,9 @@ class Contract:
         self.ban.judge(attempt.observed([*built, *laid], watched), attempt.parts)
         if self.ban == NOTHING_BANNED:
             return
-        every = (*self.cases.values(), *self.more_shapes.values(), type(self).timed)
-        laid = [self.at_hand(attempt, make(draw)) for make in every]
+        laid = [self.at_hand(attempt, make(draw)) for make in (self.cases | self.more_shapes).values()]
         self.ban.judge(attempt.observed(laid, watched, counted=False), attempt.parts)
-        laid = [self.at_hand(attempt, made) for made in (*telling, type(self).timed(draw))]
+        laid = [self.at_hand(attempt, made) for made in telling]
         laid = [(callee.eval(), args, kwargs) for callee, args, kwargs in laid if isinstance(callee, Module)]
         if laid:
             self.ban.judge(attempt.observed(laid, watched, counted=False), attempt.parts)
@@ -207,6 +206,9 @@ class Contract:
 
     @fast
     def test_time_stays_near_the_reference(self, attempt: Attempt, reference: Attempt, draw: Draw) -> None:
+        if self.ban != NOTHING_BANNED:  # not even for inputs as large as these
+            laid = [self.at_hand(attempt, type(self).timed(draw))]
+            self.ban.judge(attempt.observed(laid, list(self.ban.functions), counted=False), attempt.parts)
         decided(self.race(attempt, reference, draw), self.time_limit)
 
     def telling_cases(self) -> dict[str, Maker]:

@@ -69,8 +69,13 @@ class DropoutContract(ModuleContract):
 
             kept = size / (1 - share)
             outcomes = [self.expected(branch(*each)) for each in product((0.0, kept), repeat=2)]
-            calls = torch.stack(self.noisy(attempt, branch(size, size), 8, told)).double()
-            which = torch.stack([torch.isclose(calls, each, rtol=1e-3, atol=1e-3).all(-1) for each in outcomes])
+            calls = self.noisy(attempt, branch(size, size), 8, told)
+            for each in calls:
+                if each.shape != outcomes[0].shape:
+                    seen = f"got {tuple(each.shape)}, expected {tuple(outcomes[0].shape)}; {told}"
+                    fail("the result has the same shape in training as in evaluation", seen)
+            got = torch.stack(calls).cpu().double()
+            which = torch.stack([torch.isclose(got, each, rtol=1e-3, atol=1e-3).all(-1) for each in outcomes])
             if not which.any(0).all():
                 fail(f"what {bias} ends is dropped entry by entry, and what is kept is divided by 1 - dropout", told)
             drawn = which.int().argmax(0)

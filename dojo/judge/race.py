@@ -1,6 +1,6 @@
 """Which of two calls is slower: a sequential sign test on interleaved pairs, with three answers.
 
-Each pair runs both calls in random order on fresh inputs and asks one question: did the attempt take more than
+Each pair runs both calls in random order on changed inputs and asks one question: did the attempt take more than
 `limit` times as long as the reference? Wald's test (p0 = 0.3 against p1 = 0.7) calls an attempt slow wrongly once in
 a million times, after 17 pairs that agree, and fast wrongly once in a hundred, after 6; these are the odds at the
 borders, where only seven pairs of ten say the right thing. What it cannot decide is *undecided*, and never a failure.
