@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 
 MOST_JUDGES = 8  # at once: with its worker each takes some 30 MB, and more would hardly be quicker
+# Parts of pytest that no grader needs: each is asked before and after every check, a tenth of a grading in all.
+UNUSED = """
+    cacheprovider capture doctest faulthandler junitxml legacypath logging monkeypatch pastebin recwarn setuponly
+    setupplan stepwise subtests terminal threadexception tmpdir unittest unraisableexception warnings
+"""
 GRADER_WATCHDOG = 300  # seconds that pytest-timeout gives one check: the judge's own deadlines come long before
 
 
@@ -332,13 +337,13 @@ def _session(katas: list[Kata], options: Options, judging: Judging) -> None:
     arguments += ["-c", "/dev/null", f"--rootdir={catalog.ROOT}", "--import-mode=importlib", "-o", "python_files=*.py"]
     # Graders say what is wrong in their own words, and no plugin that happens to be installed has a say in a verdict.
     arguments += ["--assert=plain", "--disable-plugin-autoload", "-p", "pytest_timeout"]
-    for unused in ("cacheprovider", "terminal", "faulthandler", "unraisableexception", "threadexception", "logging"):
-        arguments += ["-p", f"no:{unused}"]
+    arguments += [word for name in UNUSED.split() for word in ("-p", f"no:{name}")]
     arguments += [] if options.debug else [f"--timeout={GRADER_WATCHDOG}"]
-    arguments += ["-s"] if options.debug else []
     arguments += ["-k", options.keyword] if options.keyword else []
     arguments += ["-x"] if options.stop_at_first else []
-    status = pytest.main(arguments, plugins=[judging])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what an oracle is warned of is nothing to tell the user
+        status = pytest.main(arguments, plugins=[judging])
     if judging.interrupted:
         raise KeyboardInterrupt
     if status in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR):

@@ -174,8 +174,9 @@ def test_with_pdb_an_error_opens_the_debugger_in_the_attempts_own_frame_and_noth
     assert "-> return x.nothing\n(Pdb) torch.Size([5])" in asked.stdout
     assert "softmax: unjudged, core 1 of 1 crashed" in asked.stdout
     assert asked.returncode == 1
-    plain = dojo("grade", "causal_mask", "--solution", "--pdb", stdin=subprocess.DEVNULL)
-    assert "causal_mask: unjudged" in plain.stdout
+    plain = dojo("grade", "rmsnorm", "--solution", "--pdb", stdin=subprocess.DEVNULL)
+    assert "rmsnorm: unjudged" in plain.stdout
+    assert "✗" not in plain.stdout
 
 
 def test_a_grading_is_written_as_json_and_as_a_page_too(tmp_path):

@@ -11,6 +11,12 @@ from dojo.judge.proxy import Attempt
 from dojo.verdict import Outcome
 
 
+def _sent(message: dict) -> dict:
+    """The message as the other side would have it, with tensors of its own."""
+    parts = [bytes(part) for part in wire.dump(message)]
+    return wire.load(parts[1], bytearray(b"".join(parts[2:])))
+
+
 class LocalWorker:
     """Answers what a worker does, without a process of its own, limits or clocks."""
 
@@ -25,6 +31,7 @@ class LocalWorker:
 
     def _answer(self, request: dict) -> dict:
         """Do one; an exception in the attempt opens pdb where it was raised."""
+        request = _sent(request)
         try:
             reply = self.session.perform(request)
         except worker.Unanswerable as error:
@@ -33,8 +40,7 @@ class LocalWorker:
             if any(frame.filename == self.session.filename for frame in worker.frames(error)):
                 pdb.post_mortem(error.__traceback__)
             raise Raised(**self.session.explain(error)) from None
-        parts = [bytes(part) for part in wire.dump(reply)]
-        return wire.load(parts[1], bytearray(b"".join(parts[2:])))
+        return _sent(reply)
 
     def cpu_seconds(self) -> float:
         """No clock runs while one debugs."""

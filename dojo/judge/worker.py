@@ -133,7 +133,9 @@ class Session:
         if not result.requires_grad:
             return {"inputs": [None] * len(leaves), "parameters": dict.fromkeys(parameters) | frozen}
         # A scalar needs no grad_outputs, for which torch would first import half a second of symbolic shapes.
-        grads = torch.autograd.grad((result * cotangent).sum(), sources, allow_unused=True, retain_graph=True)
+        with torch.enable_grad():
+            total = (result * cotangent).sum()
+        grads = torch.autograd.grad(total, sources, allow_unused=True, retain_graph=True)
         own = dict(zip(parameters, grads[len(leaves) :], strict=True))
         return {"inputs": list(grads[: len(leaves)]), "parameters": own | frozen}
 
