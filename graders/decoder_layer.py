@@ -93,8 +93,8 @@ class TestDecoderLayer(NormedContract, DropoutContract):
         "one_token": lambda d: call(d, 2, 1, 7),
         "one_token_of_memory": lambda d: call(d, 2, 5, 1),
         "one_token_that_may_be_padding": lambda d: call(d, 2, 5, 1, memory_padding=torch.tensor([[True], [False]])),
-        "one_entry_one_head": lambda d: call(d, 1, 5, 7, heads=1, memory_padding=PADDING[:1]),
-        "head_dim_one": lambda d: call(d, 2, 5, 7, head_dim=1),
+        "one_entry_one_head": lambda d: call(d, 1, 5, 7, heads=1, head_dim=8, memory_padding=PADDING[:1]),
+        "head_dim_one": lambda d: call(d, 2, 5, 7, heads=7, head_dim=1),
     }
     growth = {
         "batch": lambda d, n: call(d, n, 5, 7, memory_padding=d.mask(n, 7)),

@@ -95,7 +95,7 @@ class TestTransformerEncoder(NormedContract, DropoutContract):
     telling = ("two_layers_and_padding",)
     more_shapes = {
         "one_token": lambda d: call(d, 2, 1),
-        "one_entry_one_head": lambda d: call(d, 1, 5, heads=1, padding=PADDING[:1]),
+        "one_entry_one_head": lambda d: call(d, 1, 5, heads=1, head_dim=8, padding=PADDING[:1]),
     }
     growth = {
         "batch": lambda d, n: call(d, n, 5, padding=d.mask(n, 5)),

@@ -88,8 +88,8 @@ class TestEncoderLayer(NormedContract, DropoutContract):
     more_shapes = {
         "one_token": lambda d: call(d, 2, 1),
         "one_token_that_may_be_padding": lambda d: call(d, 2, 1, padding=torch.tensor([[True], [False]])),
-        "one_entry_one_head": lambda d: call(d, 1, 5, heads=1, padding=PADDING[:1]),
-        "head_dim_one": lambda d: call(d, 2, 5, head_dim=1),
+        "one_entry_one_head": lambda d: call(d, 1, 5, heads=1, head_dim=8, padding=PADDING[:1]),
+        "head_dim_one": lambda d: call(d, 2, 5, heads=7, head_dim=1),
     }
     growth = {
         "batch": lambda d, n: call(d, n, 5, padding=d.mask(n, 5)),

@@ -131,7 +131,7 @@ class TestSeq2SeqTransformer(NormedContract, DropoutContract):
     more_shapes = {
         "one_token_of_target": lambda d: call(d, 2, 7, 1),
         "one_token_of_source": lambda d: call(d, 2, 1, 5),
-        "one_entry_one_head": lambda d: call(d, 1, 7, 5, heads=1, src_padding=PADDING[:1]),
+        "one_entry_one_head": lambda d: call(d, 1, 7, 5, heads=1, head_dim=8, src_padding=PADDING[:1]),
         "a_long_source": lambda d: call(d, 1, 307, 5, heads=1, head_dim=6, longest=313),
     }
     growth = {
