@@ -364,7 +364,6 @@ BUGS = [
 
 EQUIVALENT = (
     *attending.EQUIVALENT,
-    Equivalent(r"EPS = 1e-12.*→", "beside the variance of any input an eps of 1e-12 is nothing."),
     Equivalent(r"float64.*→", "float32 angles of this table are within float32 arithmetic."),
     Equivalent(r"\.to\(device\).*→|sinusoids.*→", "a table of the CPU follows the input at the first call."),
     Equivalent(r"(\.to\(acc\)|tokens).*→", "the table is float64, so the sum is in no less than was asked for."),
