@@ -220,7 +220,7 @@ class Contract:
         return next(iter(self.telling_cases().items()))
 
     def race(self, attempt: Attempt, reference: Attempt, draw: Draw) -> Race:
-        """Time the attempt against the reference on fresh inputs, outputs spot-checked."""
+        """Time the attempt against the reference on changed inputs, outputs spot-checked."""
         call = type(self).timed(draw)
         runners = [self.runner(attempt, call, draw, check=True), self.runner(reference, call, draw, check=False)]
         for run in runners:
