@@ -165,6 +165,25 @@ def very_large_scores(made: Call) -> Call:
     return replace(made, params=made.params | loud)
 
 
+class HeadsContract(ModuleContract):
+    """A module with multi-head attention among its parts."""
+
+    @robust
+    def test_heads_must_divide_the_model(self, attempt: Attempt, draw: Draw) -> None:
+        made = next(iter(self.cases.values()))(draw)
+        for d_model, heads in ((13, 3), (4, 8)):
+            inputs = {
+                k: draw.normal(*v.shape[:-1], d_model) if v.is_floating_point() else v for k, v in made.inputs.items()
+            }
+            call = replace(made, inputs=inputs, init=made.init | {"d_model": d_model, "num_heads": heads}, params={})
+
+            def use(call: Call = call) -> None:
+                callee, args, kwargs = self.at_hand(attempt, call)
+                callee.request(args, kwargs)
+
+            refuses(use, d_model, heads, sentence="d_model that num_heads does not divide is a ValueError")
+
+
 class AttentionContract(ModuleContract):
     """Self-attention of several heads. A subclass says how its constructor is called and how wide its keys are."""
 

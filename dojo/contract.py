@@ -277,16 +277,6 @@ class Contract:
         moved = {k: v.to(attempt.device) if isinstance(v, Tensor) else v for k, v in call.inputs.items()}
         return replace(call, inputs=moved, params={k: v.to(attempt.device) for k, v in call.params.items()})
 
-    def readings(self, attempt: Attempt, call: Call) -> list[dict]:
-        """Meter readings of the construction, if there is one, and of the call."""
-        call = self.on_device(attempt, call)
-        readings = []
-        if call.init or call.params:
-            readings.append(getattr(attempt, self.name).observe(watched=list(self.ban.functions), **call.init))
-        args, kwargs = self.arguments(call)
-        readings.append(self.ready(attempt, call).observe(*args, watched=list(self.ban.functions), **kwargs))
-        return readings
-
     def at_hand(self, attempt: Attempt, call: Call) -> Laid:
         """What to call, with its parameters loaded, and the arguments of a call, on the device of the grading."""
         call = self.on_device(attempt, call)

@@ -20,7 +20,7 @@ class DropoutContract(ModuleContract):
 
     dropping: ClassVar  # a call of a module that is built with the dropout given
     places: ClassVar[dict[str, str]] = {}  # where it acts: a pattern of the parameters without which nothing else does
-    branches: ClassVar[tuple[str, ...]] = ()  # the biases that end a branch which is dropped and then added
+    branches: ClassVar[dict[str, str]] = {}  # what is dropped and then added, and the bias that ends it
     still: ClassVar[str] = "o_proj|fc2"  # without these parameters nothing else is random there
     hidden: ClassVar[tuple[str, str]] | None = None  # the feed-forward layer to look into, and what to silence then
 
@@ -58,7 +58,7 @@ class DropoutContract(ModuleContract):
     def test_entries_of_each_branch_are_dropped_or_scaled(self, attempt: Attempt, draw: Draw) -> None:
         """A branch that is nothing but a bias of two entries: each is gone, or divided by 1 - dropout."""
         share, size = 0.5, 3.0
-        for bias in self.branches:
+        for place, bias in self.branches.items():
             bare = silenced(type(self).dropping(draw, share), self.still)
             told = f"in training mode, dropout={share}, {bias} is [{size}, {size}, 0, …], zero: {self.still}"
 
@@ -77,11 +77,11 @@ class DropoutContract(ModuleContract):
             got = torch.stack(calls).cpu().double()
             which = torch.stack([torch.isclose(got, each, rtol=1e-3, atol=1e-3).all(-1) for each in outcomes])
             if not which.any(0).all():
-                fail(f"what {bias} ends is dropped entry by entry, and what is kept is divided by 1 - dropout", told)
+                fail(f"dropout acts on {place}: each entry is gone, or divided by 1 - dropout", told)
             drawn = which.int().argmax(0)
             together = [(drawn == drawn[:, :1]).all(), (drawn == drawn[:, :, :1]).all(), len(drawn.unique()) < 4]
             if any(together):
-                fail("each entry of each token is dropped on its own", told)
+                fail(f"each entry of {place} is dropped on its own", told)
 
     @core
     def test_dropout_acts_within_the_feed_forward_layer(self, attempt: Attempt, draw: Draw) -> None:

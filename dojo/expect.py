@@ -161,15 +161,20 @@ def match(got: Any, expected: Tensor, allowed: Tensor | None, sentence: str, axe
 
 
 def refuses(call: Callable[[], Any], *values: Any, sentence: str, error: str = "ValueError") -> None:
-    """The call raises this error, or one derived from it, whose text holds each of `values`."""
+    """The call raises this error, or one derived from it, whose text holds each of `values`; of a tuple, one."""
+
+    def held(value: Any, text: str) -> bool:
+        return re.search(rf"(?<!\w)(?<!\d\.){re.escape(str(value))}(?!\w)", text) is not None
+
     try:
         call()
     except Raised as raised:
         if error not in raised.bases:
             fail(sentence, f"it raised {raised.kind}: {raised.text}", f"expected {error}")
-        missing = [v for v in values if not re.search(rf"(?<!\w)(?<!\d\.){re.escape(str(v))}(?!\w)", raised.text)]
+        choices = [value if isinstance(value, tuple) else (value,) for value in values]
+        missing = [" or ".join(map(str, each)) for each in choices if not any(held(v, raised.text) for v in each)]
         if missing:
-            said = f"the message does not hold {' or '.join(map(str, missing))}: {raised.text!r}"
+            said = f"the message does not hold {' or '.join(missing)}: {raised.text!r}"
             fail(f"{sentence} whose message holds the offending values", said)
         return
     fail(sentence, "nothing was raised")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import torch
 from torch import Tensor
 
 from dojo import attending
 from dojo.attending import (
     NO_KEY_FOR_THE_SECOND,
+    HeadsContract,
     heads_one_by_one,
     library,
     normalised_last,
@@ -19,8 +18,8 @@ from dojo.attending import (
     weights,
 )
 from dojo.bugs import Bug
-from dojo.contract import NormedContract, core, robust
-from dojo.expect import Call, Draw, fail, parameters_are, refuses, tensor
+from dojo.contract import NormedContract, core
+from dojo.expect import Call, Draw, fail, parameters_are, tensor
 from dojo.formulas import Gated, Norm, library_rms_norm, library_swiglu, rms_norm, swiglu, under
 from dojo.judge.proxy import Attempt
 from dojo.rule import Formula
@@ -74,7 +73,7 @@ def near_300(d: Draw, **scales: float) -> Call:
     return Call({"x": 300 + d.normal(2, 3, 12)}, made.init, scaled)
 
 
-class BlockContract(NormedContract):
+class BlockContract(NormedContract, HeadsContract):
     axes = {"x": "batch seq d_model", "mask": "batch heads q_len k_len", "result": "batch seq d_model"}
     cases = {
         "no_mask": lambda d: call(d, 2, 5),
@@ -126,17 +125,6 @@ class BlockContract(NormedContract):
         before, after = (tensor(module(each, mask=mask), attempt.device).detach()[:, :3] for each in (x, changed))
         if before.shape != after.shape or not torch.allclose(before, after, atol=1e-4):
             fail("what the mask hides has no influence", "tokens 3 and 4 changed what tokens 0 to 2 give")
-
-    @robust
-    def test_heads_must_divide_the_model(self, attempt: Attempt, draw: Draw) -> None:
-        sentence = "d_model that num_heads does not divide is a ValueError"
-
-        def use(d_model: int, heads: int) -> object:
-            x = draw.normal(2, 5, d_model).to(attempt.device)
-            return getattr(attempt, self.name)(d_model, heads, 7).to(attempt.device)(x)
-
-        for d_model, heads in ((13, 3), (4, 8)):
-            refuses(partial(use, d_model, heads), d_model, heads, sentence=sentence)
 
 
 class TestPreNormBlock(BlockContract):

@@ -152,7 +152,7 @@ class TestCausalSelfAttention(ModuleContract):
         refuses(lambda: make(13, 3, 8), 13, 3, sentence=sentence)
         sentence = "num_heads that num_kv_heads does not divide is a ValueError"
         refuses(lambda: make(24, 6, 8, num_kv_heads=4), 6, 4, sentence=sentence)
-        refuses(lambda: make(21, 3, 8), 7, sentence="an odd head_dim is a ValueError")
+        refuses(lambda: make(21, 3, 8), (7, 21), sentence="an odd head_dim is a ValueError")
 
 
 BUGS = [

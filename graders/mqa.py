@@ -21,8 +21,8 @@ class TestMultiQueryAttention(AttentionContract):
 
     @fast
     def test_keys_and_values_serve_all_heads_by_broadcasting(self, attempt: Attempt, draw: Draw) -> None:
-        reading = self.readings(attempt, type(self).call(draw, 2, 5))[-1]
-        copied = sorted(COPYING & set(reading["profiled"]))
+        callee, args, kwargs = self.at_hand(attempt, type(self).call(draw, 2, 5))
+        copied = sorted(COPYING & set(callee.operations(*args, **kwargs)["profiled"]))
         if copied:
             sentence = "one key and one value head serve all query heads by broadcasting, not by copies"
             fail(sentence, f"ran: {', '.join(copied)}")

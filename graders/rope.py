@@ -200,8 +200,10 @@ class TestRoPEReal(RoPEContract):
     @core
     def test_uses_no_complex_tensor(self, attempt: Attempt, draw: Draw) -> None:
         # Sizes that no other check uses: nothing can have been made before.
-        readings = self.readings(attempt, call(draw, 3, 5, 10, max_seq_len=37))
-        for where, reading in zip(("construction", "a call"), readings, strict=True):
+        made = call(draw, 3, 5, 10, max_seq_len=37)
+        laid = {"construction": (attempt.RoPEReal, (), made.init), "a call": self.at_hand(attempt, made)}
+        for where, (callee, args, kwargs) in laid.items():
+            reading = callee.observe(*args, **kwargs)
             used = {f"aten::{name}" for name in reading["complex"]} | SHOWS_COMPLEX & set(reading["profiled"])
             if used:
                 fail("RoPEReal uses no complex tensor", f"in {where}: {', '.join(sorted(used))}")
@@ -212,7 +214,8 @@ class TestRoPEComplex(RoPEContract):
 
     @core
     def test_multiplies_complex_tensors(self, attempt: Attempt, draw: Draw) -> None:
-        made = self.readings(attempt, call(draw, 3, 5, 8))[-1]["complex"]
+        callee, args, kwargs = self.at_hand(attempt, call(draw, 3, 5, 8))
+        made = callee.observe(*args, **kwargs)["complex"]
         largest = max((size for name, size in made.items() if name in COMPLEX_PRODUCTS), default=0)
         if largest < 3 * 5 * 8 // 2:
             seen = f"complex results of {', '.join(sorted(made)) or 'nothing'}"

@@ -158,7 +158,11 @@ class TestSeq2SeqTransformer(NormedContract, DropoutContract):
         return call(d, 2, 48, 32, (97, 89), heads=4, head_dim=16, d_ff=96, longest=64, src_padding=padding)
 
     places = {"the sums of target embeddings and positions": r"tgt_embedding|o_proj|fc2"}
-    branches = tuple(f"decoder_layers.1.{end}.bias" for end in ("self_attn.o_proj", "cross_attn.o_proj", "ffn.fc2"))
+    branches = {
+        "the branch of the self-attention": "decoder_layers.1.self_attn.o_proj.bias",
+        "the branch of the cross-attention": "decoder_layers.1.cross_attn.o_proj.bias",
+        "the branch of the feed-forward layer": "decoder_layers.1.ffn.fc2.bias",
+    }
     still = r"o_proj|fc2|layers\.0\.ffn_norm\.weight"
 
     @staticmethod

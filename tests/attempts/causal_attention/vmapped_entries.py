@@ -24,7 +24,7 @@ class CausalSelfAttention(nn.Module):
         if num_heads % kv != 0:
             raise ValueError(f"{num_heads} heads for {kv} key heads")
         if d_model // num_heads % 2 != 0:
-            raise ValueError(f"{d_model} features for {num_heads} heads: {d_model // num_heads} each is odd")
+            raise ValueError(f"{d_model} features for {num_heads} heads: an odd number each")
         self.heads, self.kv, self.dim, self.limit = num_heads, kv, d_model // num_heads, max_seq_len
         self.speed = [theta ** (-i / self.dim) for i in range(0, self.dim, 2)]
         self.q_proj = nn.Linear(d_model, self.heads * self.dim, bias=False, device=device, dtype=dtype)
