@@ -119,10 +119,10 @@ class Total:
 
     def said(self) -> str:
         """In words."""
-        bound = at_most(self.over, self.pairs)
+        bound, caught = at_most(self.over, self.pairs), 1 - at_most(self.slow - self.caught, self.slow)
         return (
             f"\n\nIn all {self.right} races of right attempts: {self.alarms} called slow, {self.undecided} undecided.\n"
-            f"Of {self.slow} slow ones {self.caught} were caught ({100 * self.caught / self.slow:.1f}%).\n\n"
+            f"Of {self.slow} slow ones {self.caught} were caught, at least {100 * caught:.1f}% (95%).\n\n"
             f"{self.over} of {self.pairs} pairs came out over the limit by chance, at most {100 * bound:.3g}% (95%).\n"
             f"An attempt is called slow when {UP} more pairs are over than under before {DOWN} more are under than\n"
             f"over: with that share, a probability below {ruin(bound):.1e}.\n"
