@@ -9,6 +9,7 @@ from dojo import attending
 from dojo.attending import (
     NO_KEY_FOR_THE_SECOND,
     HeadsContract,
+    UnnormedContract,
     heads_one_by_one,
     library,
     normalised_last,
@@ -137,7 +138,7 @@ class TestPreNormBlock(BlockContract):
         return near_300(d, o_proj=100, w2=100)
 
 
-class TestPostNormBlock(BlockContract):
+class TestPostNormBlock(BlockContract, UnnormedContract):
     name = "PostNormBlock"
     oracle = staticmethod(block(False, library, library_rms_norm, library_swiglu))
     variants = ways(False)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from dojo import attending
-from dojo.attending import Attention, HeadsContract, library, normalised_last, stage_by_stage
+from dojo.attending import Attention, UnnormedContract, library, normalised_last, stage_by_stage
 from dojo.bugs import Bug
 from dojo.contract import NormedContract, core, robust
 from dojo.dropping import DropoutContract
@@ -58,7 +58,7 @@ PADDING = torch.tensor([[True, True, False, True, False, True, False], [True] * 
 NONE_REAL = torch.tensor([[False] * 7, [True, False, True, False, True, True, False]])
 
 
-class TestDecoderLayer(NormedContract, HeadsContract, DropoutContract):
+class TestDecoderLayer(NormedContract, UnnormedContract, DropoutContract):
     name = "DecoderLayer"
     oracle = staticmethod(of(library, library_layer_norm, library_feed_forward))
     variants = (
@@ -108,7 +108,8 @@ class TestDecoderLayer(NormedContract, HeadsContract, DropoutContract):
     def near_300(d: Draw) -> Call:
         made = call(d, 2, 3, 5)
         quiet = {k: v * 0.01 if "_attn." in k else v for k, v in made.params.items()}
-        return Call({k: 300 + 4 * v for k, v in made.inputs.items()}, made.init, quiet)
+        loud = {k: torch.stack([300 + 4 * v[0], 300 * v[1]]) for k, v in made.inputs.items()}
+        return Call(loud, made.init, quiet)
 
     @staticmethod
     def delicate(d: Draw) -> Call:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from dojo import attending
-from dojo.attending import Attention, HeadsContract, library, normalised_last, stage_by_stage
+from dojo.attending import Attention, UnnormedContract, library, normalised_last, stage_by_stage
 from dojo.bugs import Bug
 from dojo.contract import NormedContract, core
 from dojo.dropping import DropoutContract
@@ -62,7 +62,7 @@ PADDING = torch.tensor([[True, True, False, True, False], [True, True, True, Tru
 NONE_REAL = torch.tensor([[False] * 5, [True, False, True, False, True]])
 
 
-class TestEncoderLayer(NormedContract, HeadsContract, DropoutContract):
+class TestEncoderLayer(NormedContract, UnnormedContract, DropoutContract):
     name = "EncoderLayer"
     oracle = staticmethod(of(library, library_layer_norm, library_feed_forward))
     variants = (
@@ -102,7 +102,8 @@ class TestEncoderLayer(NormedContract, HeadsContract, DropoutContract):
     def near_300(d: Draw) -> Call:
         made = call(d, 2, 3)
         quiet = {k: v * 0.01 if k.startswith("self_attn") else v for k, v in made.params.items()}
-        return Call({"x": 300 + d.normal(2, 3, 12, scale=4.0)}, made.init, quiet)
+        x = torch.stack([300 + d.normal(3, 12, scale=4), d.normal(3, 12, scale=300)])
+        return Call({"x": x}, made.init, quiet)
 
     @staticmethod
     def delicate(d: Draw) -> Call:

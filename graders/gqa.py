@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from dojo import attending
 from dojo.attending import COMMON_BUGS, AttentionContract, weights
 from dojo.bugs import Bug
@@ -35,14 +37,19 @@ class TestGroupedQueryAttention(AttentionContract):
         return 2 if heads % 2 == 0 else 1
 
     @classmethod
-    def init(cls, heads: int, head_dim: int) -> dict:
-        return super().init(heads, head_dim) | {"num_kv_heads": cls.kv_heads(heads)}
+    def of_heads(cls, heads: int) -> dict:
+        return {"num_heads": heads, "num_kv_heads": cls.kv_heads(heads)}
 
     @robust
     def test_key_heads_must_divide_the_heads(self, attempt: Attempt, draw: Draw) -> None:
-        sentence = "num_heads that num_kv_heads does not divide is a ValueError"
-        refuses(lambda: attempt.GroupedQueryAttention(24, 6, 4), 6, 4, sentence=sentence)
-        refuses(lambda: attempt.GroupedQueryAttention(24, 3, 6), 3, 6, sentence=sentence)
+        x = draw.normal(2, 5, 24).to(attempt.device)
+
+        def use(heads: int, kv_heads: int) -> None:
+            attempt.GroupedQueryAttention(24, heads, kv_heads).to(attempt.device)(x)
+
+        for heads, kv_heads in ((6, 4), (3, 6)):
+            sentence = "num_heads that num_kv_heads does not divide is a ValueError"
+            refuses(partial(use, heads, kv_heads), heads, kv_heads, sentence=sentence)
 
 
 BUGS = [

@@ -126,8 +126,11 @@ class RoPEContract(TabledContract):
 
     @robust
     def test_odd_width_is_refused(self, attempt: Attempt, draw: Draw) -> None:
+        def use(d_k: int) -> None:
+            getattr(attempt, self.name)(d_k, 16)(draw.normal(3, d_k), torch.arange(3))
+
         for d_k in (7, 1):
-            refuses(partial(getattr(attempt, self.name), d_k, 16), d_k, sentence="odd d_k is a ValueError")
+            refuses(partial(use, d_k), d_k, sentence="odd d_k is a ValueError")
 
     @robust
     def test_another_width_than_d_k_is_refused(self, attempt: Attempt, draw: Draw) -> None:

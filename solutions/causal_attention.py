@@ -47,8 +47,8 @@
 #   token `i` attends to tokens `0 ... i`, whatever their positions.
 # - **Tables** of cosines and sines are made once, at construction. They never show in `state_dict()`. They work on the
 #   device that the module was moved to, and lose no precision when it is cast to bfloat16 or float16.
-# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 rotation and softmax are computed in
-#   float32. float64 stays float64.
+# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 rotation, scores and softmax are
+#   computed in float32. float64 stays float64.
 # - **Errors** are `ValueError`s that hold the offending values. At construction: `d_model` not a multiple of
 #   `num_heads`, `num_heads` not a multiple of `num_kv_heads`, an odd `head_dim`.
 #   At the call: a position outside `[0, max_seq_len)`, which a sequence that is too long has too.

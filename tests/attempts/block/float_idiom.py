@@ -28,7 +28,7 @@ class Attention(nn.Module):
     def forward(self, x, mask):
         b, t, d = x.shape
         q, k, v = (p(x).view(b, t, self.n, -1).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
-        s = (q @ k.mT).float() * (d // self.n) ** -0.5
+        s = q.float() @ k.mT.float() * (d // self.n) ** -0.5
         if mask is None:
             p = s.softmax(-1)
         else:

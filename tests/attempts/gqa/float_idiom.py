@@ -28,7 +28,7 @@ class GroupedQueryAttention(nn.Module):
         v = self.v_proj(x).view(b, t, self.kv_heads, -1).transpose(1, 2)
         k = k.repeat_interleave(self.num_heads // self.kv_heads, dim=1)
         v = v.repeat_interleave(self.num_heads // self.kv_heads, dim=1)
-        scores = torch.matmul(q, k.transpose(2, 3)).float() / math.sqrt(self.head_dim)
+        scores = torch.matmul(q.float(), k.transpose(2, 3).float()) / math.sqrt(self.head_dim)
         if mask is not None:
             scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
         weights = torch.softmax(scores, dim=-1)

@@ -23,7 +23,7 @@ class MultiHeadAttention(nn.Module):
         q = self.q_proj(x).reshape(b, t, self.num_heads, self.head_dim).permute(0, 2, 1, 3)
         k = self.k_proj(context).reshape(b, s, self.num_heads, self.head_dim).permute(0, 2, 1, 3)
         v = self.v_proj(context).reshape(b, s, self.num_heads, self.head_dim).permute(0, 2, 1, 3)
-        scores = (q @ k.transpose(-1, -2)).float() / math.sqrt(self.head_dim)
+        scores = q.float() @ k.transpose(-1, -2).float() / math.sqrt(self.head_dim)
         if mask is not None:
             scores = torch.where(mask, scores, float("-inf"))
             dead = ~mask.any(dim=-1, keepdim=True)

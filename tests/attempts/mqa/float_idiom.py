@@ -24,7 +24,7 @@ class MultiQueryAttention(nn.Module):
         q = self.q_proj(x).view(b, t, self.num_heads, -1).transpose(1, 2)
         k = self.k_proj(x).view(b, t, self.kv_heads, -1).transpose(1, 2)
         v = self.v_proj(x).view(b, t, self.kv_heads, -1).transpose(1, 2)
-        scores = torch.matmul(q, k.transpose(2, 3)).float() / math.sqrt(self.head_dim)
+        scores = torch.matmul(q.float(), k.transpose(2, 3).float()) / math.sqrt(self.head_dim)
         if mask is not None:
             scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
         weights = torch.softmax(scores, dim=-1)
