@@ -230,9 +230,7 @@ class Contract:
 
     def runner(self, attempt: Attempt, call: Call, draw: Draw, check: bool) -> Callable[[], tuple[float, float]]:
         """A function that times one call on new content, and once looks at the answer if it is to check it."""
-        call = self.on_device(attempt, call)
-        callee = self.ready(attempt, call)
-        args, kwargs = self.arguments(call)
+        callee, args, kwargs = self.at_hand(attempt, call)
         prepared = callee.prepare(*args, **kwargs)
         runs, scale = 0, 1.0
 
@@ -244,12 +242,13 @@ class Contract:
             cpu, wall, kept = prepared.timed()
             if check and runs == WARM_UPS + 1:
                 fresh = {k: v * scale if _floating(v) else v for k, v in call.inputs.items()}
-                self.spot_check(draw, call.with_inputs(**fresh), prepared.fetch(kept))
+                got = tensor(prepared.fetch(kept), attempt.device)
+                self.spot_check(call.with_inputs(**fresh), got.cpu())
             return (wall, wall) if attempt.device == "cuda" else (cpu, wall)
 
         return run
 
-    def spot_check(self, draw: Draw, call: Call, got: Any) -> None:
+    def spot_check(self, call: Call, got: Tensor) -> None:
         """A timed answer is a real one: within one part in a hundred of the oracle, row by row."""
         expected = self.expected(call)
         scale = expected.abs().amax(-1, keepdim=True).clamp_min(1e-6)

@@ -92,7 +92,8 @@ class TestFeedForward(DropoutContract):
         shown |= {f"{name}.bias": torch.zeros(size) for name in ("fc1", "fc2")}
         made = Call({"x": points}, {"d_model": size, "d_ff": size}, shown).cast(dtype)
         with torch.no_grad(), self.told(attempt, "both layers the identity", made):
-            got = tensor(self.ready(attempt, made, dtype)(*self.on_device(attempt, made).inputs.values())).cpu()
+            result = self.ready(attempt, made, dtype)(*self.on_device(attempt, made).inputs.values())
+            got = tensor(result, attempt.device).cpu()
         expected = F.gelu(points.double())
         allowed = 2 * torch.finfo(dtype).eps * expected.abs()
         about = Section(Label.INPUT, f"both layers the identity, {dtype}, x = {points[0].tolist()}")

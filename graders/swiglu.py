@@ -128,7 +128,8 @@ class TestSwiGLU(ModuleContract):
         x = torch.stack([gates, torch.ones_like(gates)], -1)
         made = Call({"x": x}, {"d_model": 2, "d_ff": 1}, shown).cast(dtype)
         with torch.no_grad(), self.told(attempt, "a gate alone", made):
-            got = tensor(self.ready(attempt, made, dtype)(*self.on_device(attempt, made).inputs.values())).cpu()
+            result = self.ready(attempt, made, dtype)(*self.on_device(attempt, made).inputs.values())
+            got = tensor(result, attempt.device).cpu()
         expected = torch.stack([F.silu(gates.double()), torch.zeros(len(gates), dtype=torch.float64)], -1)
         allowed = 2 * torch.finfo(dtype).eps * expected.abs()
         about = Section(Label.INPUT, f"silu alone reaches the result, {dtype}, gates {gates.tolist()}")

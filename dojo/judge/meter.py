@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch._C._autograd import _disable_profiler, _enable_profiler, _prepare_profiler
 from torch._C._profiler import ProfilerActivity, ProfilerConfig, ProfilerState, _ExperimentalConfig
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 from torch.utils._pytree import tree_leaves, tree_map
 
 OTHER_FRAMEWORKS = frozenset(
@@ -192,6 +192,7 @@ class _Elsewhere(Tensor):
 
     @staticmethod
     def __new__(cls, inner: Tensor) -> _Elsewhere:
+        inner = inner.resolve_conj().resolve_neg()  # whether it is to be conjugated does not show in a wrapper
         self = Tensor._make_wrapper_subclass(
             cls, inner.size(), strides=inner.stride(), dtype=inner.dtype, device=ELSEWHERE, requires_grad=False
         )
@@ -224,10 +225,13 @@ def _run_elsewhere(func: Any, args: tuple, kwargs: dict) -> Any:
         away = bool(theirs) if func not in _MAY_MIX else isinstance(args[0], _Elsewhere)
     else:
         away = torch.device(target).type == ELSEWHERE.type
-        kwargs = kwargs | {"device": torch.device("cpu")}
-    args, kwargs = tree_map(lambda v: v.inner if isinstance(v, _Elsewhere) else v, (args, kwargs))
-    result = func(*args, **kwargs)
-    return tree_map(lambda v: _Elsewhere(v) if isinstance(v, Tensor) else v, result) if away else result
+        kwargs = kwargs | {"device": torch.device("cpu")} if away else kwargs
+    inner_args, inner_kwargs = tree_map(lambda v: v.inner if isinstance(v, _Elsewhere) else v, (args, kwargs))
+    result = func(*inner_args, **inner_kwargs)
+    if not away:
+        return result
+    result = tree_map(lambda v: _Elsewhere(v) if isinstance(v, Tensor) else v, result)
+    return return_and_correct_aliasing(func, args, kwargs, result) if theirs else result
 
 
 def elsewhere(callee: Callable, args: tuple, kwargs: dict) -> dict:

@@ -1,0 +1,54 @@
+"""Gradings on a device that is not the CPU, for machines that have no other.
+
+`judge.meter` makes a second device up: its tensors live on the CPU, say that they do not, and refuse to meet those
+that do. There it is `meta`, which every build of torch knows. Here it is a backend of its own, for a whole grading with
+values and gradients, in the process that grades. Start it in a process of its own: nothing takes a backend back.
+"""
+
+from __future__ import annotations
+
+import pdb
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+from dojo import build, catalog, grade
+from dojo.judge import meter, nursery, worker
+from dojo.verdict import Verdict
+
+NAME = "elsewhere"
+# What these ask of another device float16 asks too, with gradients; with them it would take twice as long.
+LEFT_OUT = "gradients_match", "memory_layout", "any_leading", "any_shape", "float64", "bfloat16", "tables_lose"
+CHECKS = " and ".join(f"not {each}" for each in LEFT_OUT)
+
+
+class _Factories(TorchFunctionMode):
+    """`torch.tensor` makes its result where no dispatch mode sees it, so it is moved afterwards."""
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        kwargs = kwargs or {}
+        if func in (torch.tensor, torch.as_tensor) and torch.device(kwargs.get("device") or "cpu").type == NAME:
+            return func(*args, **kwargs | {"device": None}).to(kwargs["device"])
+        return func(*args, **kwargs)
+
+
+def graded(item: tuple[str, int], _: nursery.Zygote) -> Verdict:
+    """The solution of this kata, graded on that device with this seed."""
+    name, seed = item
+    _setup_privateuseone_for_python_backend(NAME)
+    meter.ELSEWHERE = torch.device(f"{NAME}:0")
+    torch.__future__.set_overwrite_module_params_on_conversion(True)
+    pdb.post_mortem = lambda *_: None  # a grading in our own process is one for a debugger
+    plain = worker.Session.outgoing
+
+    def outgoing(session: worker.Session, result: Any) -> Any:
+        return result.detach() if isinstance(result, meter._Elsewhere) else plain(session, result)
+
+    worker.Session.outgoing = outgoing
+    kata = catalog.katas()[name]
+    entry = grade.Entry(kata, build.read_text(kata.master), "attempt.py", "")
+    with _Factories(), meter._ElsewhereMode():
+        options = grade.Options(seed, None, NAME, CHECKS, debug=True, diagnose=False)
+        return grade.run([entry], options, None)[0]
