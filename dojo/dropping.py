@@ -19,8 +19,7 @@ class DropoutContract(ModuleContract):
     """A module that takes `dropout`. All other checks see it in evaluation mode."""
 
     dropping: ClassVar  # a call of a module that is built with the dropout given
-    places: ClassVar[dict[str, str]] = {}  # where it acts: a pattern of the parameters without which nothing else does
-    branches: ClassVar[dict[str, str]] = {}  # what is dropped and then added, and the bias that ends it
+    branches: ClassVar[dict[str, str]] = {}  # what may be dropped before it is added, and the bias that ends it
     still: ClassVar[str] = "o_proj|fc2"  # without these parameters nothing else is random there
     hidden: ClassVar[tuple[str, str]] | None = None  # the feed-forward layer to look into, and what to silence then
 
@@ -46,17 +45,8 @@ class DropoutContract(ModuleContract):
             fail("in training mode dropout draws anew in every call", "two calls gave the same")
 
     @core
-    def test_dropout_acts_in_each_of_its_places(self, attempt: Attempt, draw: Draw) -> None:
-        for place, silent in self.places.items():
-            call = silenced(type(self).dropping(draw, 0.5), silent)
-            told = f"in training mode, dropout=0.5, these parameters zero: {silent}"
-            first, second = self.noisy(attempt, call, 2, told)
-            if first.shape == second.shape and torch.equal(first, second):
-                fail(f"dropout acts on {place}", f"{told}: two calls gave the same")
-
-    @core
     def test_entries_of_each_branch_are_dropped_or_scaled(self, attempt: Attempt, draw: Draw) -> None:
-        """A branch that is nothing but a bias of two entries: each is gone, or divided by 1 - dropout."""
+        """A branch that is a bias of two entries alone: if it is dropped, each is gone or divided by 1 - dropout."""
         share, size = 0.5, 3.0
         for place, bias in self.branches.items():
             bare = silenced(type(self).dropping(draw, share), self.still)
@@ -75,9 +65,11 @@ class DropoutContract(ModuleContract):
                     seen = f"got {tuple(each.shape)}, expected {tuple(outcomes[0].shape)}; {told}"
                     fail("the result has the same shape in training as in evaluation", seen)
             got = torch.stack(calls).cpu().double()
+            if torch.allclose(got, self.expected(branch(size, size)).expand(got.shape), rtol=1e-3, atol=1e-3):
+                continue  # the contract leaves it open whether dropout acts here
             which = torch.stack([torch.isclose(got, each, rtol=1e-3, atol=1e-3).all(-1) for each in outcomes])
             if not which.any(0).all():
-                fail(f"dropout acts on {place}: each entry is gone, or divided by 1 - dropout", told)
+                fail(f"dropout on {place} takes an entry away or divides it by 1 - dropout", told)
             drawn = which.int().argmax(0)
             together = [(drawn == drawn[:, :1]).all(), (drawn == drawn[:, :, :1]).all(), len(drawn.unique()) < 4]
             if any(together):

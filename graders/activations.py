@@ -45,6 +45,11 @@ def by_exp(x: Tensor) -> Tensor:
     return torch.where(x >= 0, 1 / (1 + torch.exp(-x.clamp(min=0))), 1 - 1 / (1 + torch.exp(x.clamp(max=0))))
 
 
+def by_clamped_exp(x: Tensor) -> Tensor:
+    """Far below zero a number that is none beside 1, instead of zero."""
+    return 1 / (1 + torch.exp(-x.clamp(min=-40)))
+
+
 def gelu_by_erf(x: Tensor) -> Tensor:
     return 0.5 * x * (1 + torch.erf(x * 0.5**0.5))
 
@@ -88,7 +93,7 @@ class ActivationContract(Contract):
 class TestSigmoid(ActivationContract):
     name = "sigmoid"
     oracle = staticmethod(elementwise(torch.sigmoid))
-    variants = tuple(elementwise(each) for each in (torch.sigmoid, by_tanh, by_exp))
+    variants = tuple(elementwise(each) for each in (torch.sigmoid, by_tanh, by_exp, by_clamped_exp))
 
 
 class TestSiLU(ActivationContract):
@@ -98,6 +103,7 @@ class TestSiLU(ActivationContract):
         elementwise(F.silu),
         elementwise(lambda x: x * by_tanh(x)),
         elementwise(lambda x: x * by_exp(x)),
+        elementwise(lambda x: x * by_clamped_exp(x)),
     )
 
 

@@ -123,7 +123,6 @@ class TestTransformerEncoder(NormedContract, HeadsContract, DropoutContract):
         padding = d.mask(2, 64)
         return call(d, 2, 64, vocab=211, layers=2, heads=4, head_dim=16, d_ff=96, longest=64, padding=padding)
 
-    places = {"the normalised embeddings": r"embedding_norm\.weight|o_proj|fc2"}
     branches = {
         "the branch of the attention": "layers.1.self_attn.o_proj.bias",
         "the branch of the feed-forward layer": "layers.1.ffn.fc2.bias",

@@ -157,7 +157,6 @@ class TestSeq2SeqTransformer(NormedContract, DropoutContract):
         padding = d.mask(2, 48)
         return call(d, 2, 48, 32, (97, 89), heads=4, head_dim=16, d_ff=96, longest=64, src_padding=padding)
 
-    places = {"the sums of target embeddings and positions": r"tgt_embedding|o_proj|fc2"}
     branches = {
         "the branch of the self-attention": "decoder_layers.1.self_attn.o_proj.bias",
         "the branch of the cross-attention": "decoder_layers.1.cross_attn.o_proj.bias",

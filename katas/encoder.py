@@ -44,8 +44,9 @@
 # - **`padding`** is boolean, of shape `(batch, seq)`, **True = a real token**. No token attends to padding. Padded
 #   places have a position and are computed like all others, but nothing of them reaches a real token. If a row is
 #   padding alone, the weighted means in it are exact zeros. All gradients stay finite.
-# - **Dropout** acts in training mode only: on the normalised embeddings, on each branch before it is added, and in the
-#   feed-forward layer. In evaluation mode nothing is dropped or scaled.
+# - **Dropout** acts in training mode only: in the feed-forward layers as in **gelu_ffn**, and where else is yours. On
+#   the normalised embeddings and on each branch before it is added is usual. In evaluation mode nothing is dropped or
+#   scaled.
 # - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 scores, softmax and norms are
 #   computed in float32. float64 stays float64.
 # - **Errors** are `ValueError`s that hold the offending values: `d_model` not a multiple of `num_heads`, at

@@ -47,8 +47,8 @@
 # - **`src_padding`** is boolean, of shape `(batch, src_len)`, **True = a real token**. Nothing attends to padding of
 #   the source, neither in the encoder nor from the decoder. If a row of the source is padding alone, the weighted
 #   means over it are exact zeros. All gradients stay finite.
-# - **Dropout** acts in training mode only: on the sums of embeddings and positions, on each branch before it is added,
-#   and in the feed-forward layers. In evaluation mode nothing is dropped or scaled.
+# - **Dropout** acts in training mode only, and where is yours: on the sums of embeddings and positions, on each branch
+#   before it is added and in the feed-forward layers is usual. In evaluation mode nothing is dropped or scaled.
 # - **Dtype.** The logits have the dtype of the parameters. With float16 or bfloat16 scores, softmax and norms are
 #   computed in float32. float64 stays float64.
 # - **Errors** are `ValueError`s that hold the offending values. At construction: `d_model` not a multiple of

@@ -47,8 +47,8 @@
 # - **`memory_padding`** is boolean, of shape `(batch, mem_len)`, **True = a real token**. Nothing attends to padding.
 #   If a row of the memory is padding alone, the weighted mean of the cross-attention is exact zeros, which `o_proj`
 #   then turns into its bias. All gradients stay finite.
-# - **Dropout** acts in training mode only: on each branch before it is added, and in the feed-forward layer. Whether it
-#   acts on the attention weights too is yours. In evaluation mode nothing is dropped or scaled.
+# - **Dropout** acts in training mode only: in the feed-forward layer as in **gelu_ffn**, and where else is yours. On
+#   each branch before it is added is usual. In evaluation mode nothing is dropped or scaled.
 # - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 scores, softmax and norms are
 #   computed in float32. float64 stays float64.
 # - **Errors.** If `d_model` is not a multiple of `num_heads`: a `ValueError` that holds both, at construction.
