@@ -2,12 +2,17 @@
 
 `judge.meter` makes a second device up: its tensors live on the CPU, say that they do not, and refuse to meet those
 that do. There it is `meta`, which every build of torch knows. Here it is a backend of its own, for a whole grading with
-values and gradients, in the process that grades. Start it in a process of its own: nothing takes a backend back.
+values and gradients, in the process that grades:
+
+    python -m tests.elsewhere KATA ...
+
+It wants a process of its own: nothing takes a backend back, and the first gradient fixes what devices there are.
 """
 
 from __future__ import annotations
 
 import pdb
+import sys
 from typing import Any
 
 import torch
@@ -15,10 +20,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 from dojo import build, catalog, grade
-from dojo.judge import meter, nursery, worker
+from dojo.judge import meter, worker
 from dojo.verdict import Verdict
 
 NAME = "elsewhere"
+SEED = 20261120
 # What these ask of another device float16 asks too, with gradients; with them it would take twice as long.
 LEFT_OUT = "gradients_match", "memory_layout", "any_leading", "any_shape", "float64", "bfloat16", "tables_lose"
 CHECKS = " and ".join(f"not {each}" for each in LEFT_OUT)
@@ -34,9 +40,8 @@ class _Factories(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def graded(item: tuple[str, int], _: nursery.Zygote) -> Verdict:
-    """The solution of this kata, graded on that device with this seed."""
-    name, seed = item
+def settle() -> None:
+    """Make this process know the device, for good."""
     _setup_privateuseone_for_python_backend(NAME)
     meter.ELSEWHERE = torch.device(f"{NAME}:0")
     torch.__future__.set_overwrite_module_params_on_conversion(True)
@@ -47,8 +52,30 @@ def graded(item: tuple[str, int], _: nursery.Zygote) -> Verdict:
         return result.detach() if isinstance(result, meter._Elsewhere) else plain(session, result)
 
     worker.Session.outgoing = outgoing
+
+
+def graded(name: str) -> Verdict:
+    """The solution of this kata, graded on that device."""
     kata = catalog.katas()[name]
     entry = grade.Entry(kata, build.read_text(kata.master), "attempt.py", "")
     with _Factories(), meter._ElsewhereMode():
-        options = grade.Options(seed, None, NAME, CHECKS, debug=True, diagnose=False)
+        options = grade.Options(SEED, None, NAME, CHECKS, debug=True, diagnose=False)
         return grade.run([entry], options, None)[0]
+
+
+def main() -> int:
+    """Grade the solutions of these katas; returns 1 if a check failed, or if there was none."""
+    settle()
+    failed = False
+    for name in sys.argv[1:]:
+        verdict = graded(name)
+        wrong = [
+            f"{check.name} {check.outcome}: {check.message}" for check in verdict.checks if not check.outcome.harmless
+        ]
+        print(f"{name}: {len(verdict.checks)} checks on {verdict.device}", *wrong, sep="\n")
+        failed |= bool(wrong) or not verdict.checks
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
