@@ -202,11 +202,11 @@ class UnnormedContract(HeadsContract):
         made = made.with_inputs(**{k: 300 * v for k, v in made.inputs.items() if v.is_floating_point()})
         half = self.on_device(attempt, made.cast(torch.float16))
         args, kwargs = self.arguments(half)
-        told = "the rows of k_proj are the first of q_proj"
-        with torch.no_grad(), self.told(attempt, told, made):
+        with torch.no_grad(), self.told(attempt, "inputs of ±300, the rows of k_proj those of q_proj", half):
             got = tensor(self.ready(attempt, half, torch.float16)(*args, **kwargs), attempt.device)
-        if not got.isfinite().all():
-            fail("scores of float16 inputs near 300 do not overflow", f"got {got.flatten()[:4].tolist()} …; {told}")
+            if not got.isfinite().all():
+                seen = f"got {got.flatten()[:4].tolist()} …: products of q and k pass 65,504, float16's largest"
+                fail("scores of float16 inputs near 300 do not overflow", seen)
 
 
 class AttentionContract(UnnormedContract):
