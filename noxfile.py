@@ -1,4 +1,4 @@
-"""Katas of the modern language model. `nox -s grade -- softmax` grades katas/softmax.py.
+"""Katas of the modern language model. `nox -s grade -- softmax` grades your softmax.
 
 Words after `--` go to the command, as in `nox -s hint -- softmax`; `nox -s grade -- --help` explains a command.
 `nox --no-venv -s …` uses your own environment as it is.
@@ -27,6 +27,8 @@ ROOT = Path(__file__).resolve().parent
 ENVIRONMENT = ROOT / ".nox" / "dojo"
 PYTHON = ENVIRONMENT / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 CONSTRAINTS = ROOT / "constraints.txt"
+# as `lint-imports`, of the interpreter that we use
+LINT_IMPORTS = "from importlinter.cli import lint_imports_command as c; c(['--no-cache', '--no-logo'])"
 
 nox.options.sessions = []  # plain `nox` lists them
 # python=False below: nox would give each session an environment of its own, and they share the one made here
@@ -127,6 +129,13 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def proof(session: nox.Session) -> None:
+    """Run everything, what `tests` leaves out too."""
+    everything = ("-m", "proof or not proof")
+    _run(_python(session, "test"), "-m", "pytest", *everything, "--numprocesses=logical", *session.posargs)
+
+
+@nox.session(python=False)
 def mutants(session: nox.Session) -> None:
     """Say which one-place mutants of the solutions the graders let through (-- rope)."""
     _run(_python(session), "benchmarks/mutants.py", *session.posargs)
@@ -146,11 +155,13 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def lint(session: nox.Session) -> None:
-    """Check the code's style with ruff (-- --fix mends what it can)."""
+    """Check style with ruff, types with mypy and the direction of imports (-- --fix mends what it can)."""
     python = _python(session, "lint")
     fix = "--fix" in session.posargs
     _run(python, "-m", "ruff", "check", *(["--fix"] if fix else []), ".")
     _run(python, "-m", "ruff", "format", *([] if fix else ["--check"]), ".")
+    _run(python, "-c", LINT_IMPORTS)
+    _run(python, "-m", "mypy")
 
 
 def _dojo(session: nox.Session, command: str) -> None:
@@ -168,8 +179,7 @@ def _python(session: nox.Session, extra: str | None = None) -> str:
         print("dojo: making the environment in .nox/dojo, once; PyTorch is most of it", flush=True)
         _run(sys.executable, "-m", "virtualenv", "--quiet", "--no-periodic-update", "--clear", str(ENVIRONMENT))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    if extra != "lint":
-        _install("core", project["dependencies"], "about 1 GB with PyTorch's CPU build, several with its CUDA build")
+    _install("core", project["dependencies"], "about 1 GB with PyTorch's CPU build, several with its CUDA build")
     if extra is not None:
         _install(extra, project["optional-dependencies"][extra], f"what `nox -s {session.name}` needs besides")
     return str(PYTHON)

@@ -27,8 +27,8 @@ import torch.nn.functional as F  # noqa: E402
 from torch import Tensor  # noqa: E402
 
 from benchmarks import subjects  # noqa: E402
-from dojo import catalog, store  # noqa: E402
-from dojo.expect import Call, Draw  # noqa: E402
+from dojo.content import catalog, files  # noqa: E402
+from dojo.contracts import Call, Draw  # noqa: E402
 
 Run = Callable[[], Tensor]
 WARM_UPS, CLEARED = 5, 64 << 20  # bytes, more than the last cache of a GPU
@@ -188,7 +188,7 @@ def main() -> int:
     page = f"Measured by `nox -s bench` on {place}, torch {torch.__version__}.\n\n{table(rows, args.device)}"
     print("\r" + page)
     if args.out:
-        store.write_atomic(args.out.resolve(), f"# Solutions beside PyTorch's own operations\n\n{page}")
+        files.write_atomic(args.out.resolve(), f"# Solutions beside PyTorch's own operations\n\n{page}")
     if args.plot:
         plot(rows, args.plot)
     return 0

@@ -26,14 +26,19 @@ sys.path.insert(0, str(PROJECT))
 
 from benchmarks import subjects  # noqa: E402
 from benchmarks.soak import BUSY  # noqa: E402
-from dojo import abreast, build, grade, store  # noqa: E402
-from dojo.contract import Contract  # noqa: E402
-from dojo.expect import Draw  # noqa: E402
-from dojo.judge import nursery, race  # noqa: E402
+from dojo.content import files  # noqa: E402
+from dojo.content.master import read_text  # noqa: E402
+from dojo.contracts import Contract, Draw  # noqa: E402
+from dojo.contracts.checks.timing import FALSE_ALARM, MISS, P0, P1, Race  # noqa: E402
+from dojo.grading import parallel  # noqa: E402
+from dojo.grading.options import Options  # noqa: E402
+from dojo.grading.run import attempt_maker  # noqa: E402
+from dojo.judge.fork_server import ForkServer  # noqa: E402
+from dojo.judge.pool import processors  # noqa: E402
 
-STEP = math.log(race.P1 / race.P0)
-UP = math.ceil(math.log((1 - race.MISS) / race.FALSE_ALARM) / STEP)
-DOWN = math.ceil(-math.log(race.MISS / (1 - race.FALSE_ALARM)) / STEP)
+STEP = math.log(P1 / P0)
+UP = math.ceil(math.log((1 - MISS) / FALSE_ALARM) / STEP)
+DOWN = math.ceil(-math.log(MISS / (1 - FALSE_ALARM)) / STEP)
 AGAIN = """
 
 from time import process_time as _now
@@ -84,9 +89,9 @@ def at_most(count: int, total: int) -> float:
     return (centre + spread) / (1 + z * z / total)
 
 
-def races(contract: type[Contract], source: str, master: str, count: int, zygote: nursery.Zygote) -> list[race.Race]:
+def races(contract: type[Contract], source: str, master: str, count: int, server: ForkServer) -> list[Race]:
     """The grader's race between a source and the solution, so many times on fresh inputs."""
-    make = grade._judged(grade.Options(0), zygote)
+    make = attempt_maker(Options(0), server)
     attempt, reference = make(source, "attempt.py"), make(master, "reference.py")
     try:
         return [contract().race(attempt, reference, Draw(seed)) for seed in range(count)]
@@ -107,7 +112,7 @@ class Total:
     slow: int = 0
     caught: int = 0
 
-    def add(self, right: list[race.Race], wrong: list[race.Race]) -> None:
+    def add(self, right: list[Race], wrong: list[Race]) -> None:
         """Count the races of right attempts and those of slow ones."""
         self.right += len(right)
         self.alarms += sum(each.slower is True for each in right)
@@ -140,14 +145,14 @@ def main() -> int:
     args = parser.parse_args()
     rows, loads, total = [], [], Total()
     load = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(args.load)]
-    zygote = nursery.Zygote()
-    grade.import_all()
+    server = ForkServer()
+    parallel.import_all()
     try:
         for kata in subjects.chosen(parser, args.names):
-            master = build.read_text(kata.master)
+            master = read_text(kata.master)
 
-            def race_often(contract: type[Contract], source: str, master: str = master) -> list[race.Race]:
-                return races(contract, source, master, args.races, zygote)
+            def race_often(contract: type[Contract], source: str, master: str = master) -> list[Race]:
+                return races(contract, source, master, args.races, server)
 
             for name, contract in subjects.timed(kata):
                 print(f"\r{kata.name}: {name} ".ljust(60), end="", file=sys.stderr, flush=True)
@@ -163,13 +168,13 @@ def main() -> int:
                 limit = f"{contract.time_limit:.0f} × | {ratio:.1f} ×"
                 rows.append(f"| `{name}` | {limit} | {len(right)} | {called} | {open_} | {seen} of {len(wrong)} |")
     finally:
-        zygote.close()
+        server.close()
         for process in load:
             process.kill()
-    page = HEAD.format(cores=abreast.processors(), load=median(loads), slow=args.slow) + "\n".join(rows) + total.said()
+    page = HEAD.format(cores=processors(), load=median(loads), slow=args.slow) + "\n".join(rows) + total.said()
     print("\r" + page)
     if args.out:
-        store.write_atomic(args.out.resolve(), page)
+        files.write_atomic(args.out.resolve(), page)
     return 1 if total.alarms else 0
 
 

@@ -21,10 +21,11 @@ sys.path.insert(0, str(PROJECT))
 import torch  # noqa: E402
 
 from benchmarks import subjects  # noqa: E402
-from dojo import abreast, build, catalog, rule  # noqa: E402
-from dojo.contract import Contract  # noqa: E402
-from dojo.expect import Call, Draw  # noqa: E402
-from dojo.judge import nursery  # noqa: E402
+from dojo.content import catalog, master  # noqa: E402
+from dojo.contracts import Call, Contract, Draw  # noqa: E402
+from dojo.contracts.checks import tolerance  # noqa: E402
+from dojo.judge.fork_server import ForkServer  # noqa: E402
+from dojo.judge.pool import WorkerPool, processors  # noqa: E402
 
 ABOVE = 0.3
 Job = tuple[str, str, str, range, torch.dtype]  # kata, contract, case, seeds, dtype
@@ -33,7 +34,7 @@ Worst = dict[tuple[str, str], tuple[float, int, int]]  # (attempt, value): large
 
 def right_attempts(kata: catalog.Kata) -> Iterator[tuple[str, dict]]:
     """The names that the solution and each right attempt define."""
-    sources = {"solution": build.read_text(kata.master)} | subjects.attempts(kata)
+    sources = {"solution": master.read_text(kata.master)} | subjects.attempts(kata)
     for name, source in sources.items():
         module = types.ModuleType(name)
         sys.modules[name] = module
@@ -41,23 +42,23 @@ def right_attempts(kata: catalog.Kata) -> Iterator[tuple[str, dict]]:
         yield name, module.__dict__
 
 
-def formula(contract: type[Contract], target: object) -> rule.Formula:
+def formula(contract: type[Contract], target: object) -> tolerance.Formula:
     """An attempt's function or module as the error rule evaluates formulas."""
 
     def evaluate(init: dict, params: dict, **inputs: object) -> torch.Tensor:
-        items = list(inputs.items())
-        args, kwargs = [v for _, v in items[: contract.positional]], dict(items[contract.positional :])
+        items, required = list(inputs.items()), contract.signature.required
+        args, kwargs = [v for _, v in items[:required]], dict(items[required:])
         if not init and not params:
             return target(*args, **kwargs)
         module = target(**init)
-        floating = [v.dtype for v in [*params.values(), *inputs.values()] if rule._floating(v)]
+        floating = [v.dtype for v in [*params.values(), *inputs.values()] if tolerance.is_floating(v)]
         module = module.to(floating[0]) if floating else module
         return torch.func.functional_call(module, params, tuple(args), kwargs)
 
     return evaluate
 
 
-def worst_of(job: Job, _: nursery.Zygote) -> tuple[Job, Worst]:
+def worst_of(job: Job, _: ForkServer) -> tuple[Job, Worst]:
     """The largest usage of each attempt in one case, over all seeds."""
     kata, name, case, seeds, dtype = job
     contract = subjects.contracts(catalog.katas()[kata])[name]
@@ -69,13 +70,17 @@ def worst_of(job: Job, _: nursery.Zygote) -> tuple[Job, Worst]:
         call: Call = make(draw).cast(dtype)
         given = (call.init, call.params, call.inputs)
         exact = call.cast(torch.float64)
-        shape = rule.evaluate(contract.oracle, call.init, exact.params, exact.inputs, None)["result"].shape
+        shape = tolerance.evaluate(contract.oracle, call.init, exact.params, exact.inputs, None)["result"].shape
         cotangent = draw.uniform(*shape, low=-1.0, high=1.0).to(dtype)
-        budget = rule.budget(contract.oracle, list(contract.variants), *given, cotangent, dtype, draw.generator)
+        budget = tolerance.budget(contract.oracle, list(contract.variants), *given, cotangent, dtype, draw.generator)
         for who, attempt in attempts:
             torch.manual_seed(seed)
-            for value, got in rule.evaluate(attempt, *given, cotangent).items():
-                used = float(rule.usage(got, *budget[value]).nan_to_num(nan=torch.inf).max()) if got.numel() else 0.0
+            for value, got in tolerance.evaluate(attempt, *given, cotangent).items():
+                used = (
+                    float(tolerance.error_ratio(got, *budget[value]).nan_to_num(nan=torch.inf).max())
+                    if got.numel()
+                    else 0.0
+                )
                 most, at, above = worst.get((who, value), (-1.0, seed, 0))
                 worst[who, value] = (*((used, seed) if used > most else (most, at)), above + (used > 1))
     return job, worst
@@ -94,7 +99,9 @@ def main() -> int:
         (kata.name, name, case, seeds, dtype)
         for kata in subjects.chosen(parser, args.names)
         for name, contract in subjects.contracts(kata).items()
-        for case in ((*contract.cases, *contract.more_shapes) if dtype is torch.float32 else contract().telling_cases())
+        for case in (
+            (*contract.cases, *contract.more_shapes) if dtype is torch.float32 else contract().representative_cases()
+        )
     ]
     torch.set_num_threads(1)
     found: list[tuple[float, str]] = []
@@ -108,10 +115,10 @@ def main() -> int:
                 found.append((used, f"{kata} {name} {case}, {who}: {value} {used:.3g} (seed {seed}), {above} above 1"))
         print(f"\r{kata} {case} ".ljust(70), end="", file=sys.stderr, flush=True)
 
-    zygote = nursery.Zygote()
-    with abreast.Crew(worst_of, zygote, abreast.processors()) as crew:
-        crew.map(jobs, finished)
-    zygote.close()
+    server = ForkServer()
+    with WorkerPool(worst_of, server, processors()) as pool:
+        pool.map(jobs, finished)
+    server.close()
     print()
     for _, line in sorted(found, reverse=True):
         print(line)

@@ -23,9 +23,13 @@ sys.path.insert(0, str(PROJECT))
 import torch  # noqa: E402
 
 from benchmarks import subjects  # noqa: E402
-from dojo import abreast, build, catalog, grade, store  # noqa: E402
-from dojo.bugs import Equivalent  # noqa: E402
-from dojo.judge import nursery  # noqa: E402
+from dojo.content import catalog, files, master  # noqa: E402
+from dojo.contracts.checks.known_bugs import equivalents_of  # noqa: E402
+from dojo.grading import parallel  # noqa: E402
+from dojo.grading.options import Entry, Options  # noqa: E402
+from dojo.grading.run import run  # noqa: E402
+from dojo.judge.fork_server import ForkServer  # noqa: E402
+from dojo.judge.pool import WorkerPool, processors  # noqa: E402
 
 SWAPS = {
     ast.Add: [ast.Sub], ast.Sub: [ast.Add], ast.Mult: [ast.Div], ast.Div: [ast.Mult], ast.Pow: [ast.Mult],
@@ -144,11 +148,6 @@ def become(node: ast.AST, other: ast.AST) -> None:
     node.__class__, node.__dict__ = other.__class__, dict(other.__dict__)
 
 
-def equivalents(kata: catalog.Kata) -> tuple[Equivalent, ...]:
-    """What a kata's grader lists as no mistake."""
-    return getattr(catalog.load(kata.grader), "EQUIVALENT", ())
-
-
 def table(rows: list[Row]) -> str:
     """What was found, in Markdown."""
     lines = ["| kata | mutants | rejected | equivalent | unexplained |", "|---|---|---|---|---|"]
@@ -180,28 +179,28 @@ def main() -> int:
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the table and the survivors to this file")
     args = parser.parse_args()
     chosen = subjects.chosen(parser, args.names)
-    zygote = nursery.Zygote()
-    grade.import_all()
-    options = grade.Options(args.seed, diagnose=False, stop_at_first=True)
+    server = ForkServer()
+    parallel.import_all()
+    options = Options(args.seed, diagnose=False, stop_at_first=True)
 
-    def survives(item: tuple[str, str], zygote: nursery.Zygote) -> bool:
+    def survives(item: tuple[str, str], server: ForkServer) -> bool:
         kata, text = item
-        entry = grade.Entry(catalog.katas()[kata], text, "mutant.py", "")
-        return grade.run([entry], options, zygote)[0].verdict == "passed"
+        entry = Entry(catalog.katas()[kata], text, "mutant.py", "")
+        return run([entry], options, server)[0].verdict == "passed"
 
     rows: list[Row] = []
-    with abreast.Crew(survives, zygote, abreast.processors()) as crew:
+    with WorkerPool(survives, server, processors()) as pool:
         for kata in chosen:
-            made = list(mutants(build.solution_code(build.read_text(kata.master))))
+            made = list(mutants(master.solution_code(master.read_text(kata.master))))
             done = [0]
 
             def tell(_: bool, done: list[int] = done, name: str = kata.name, total: int = len(made)) -> None:
                 done[0] += 1
                 print(f"\r{name} {done[0]}/{total} ", end="", file=sys.stderr, flush=True)
 
-            alive = crew.map([(kata.name, text) for text, _ in made], tell)
+            alive = pool.map([(kata.name, text) for text, _ in made], tell)
             lines = [line for (_, line), survived in zip(made, alive, strict=True) if survived]
-            known = equivalents(kata)
+            known = equivalents_of(kata)
             why = {line: next((e.why for e in known if re.search(e.change, line)), "") for line in lines}
             explained, left = (
                 [(line, why[line]) for line in lines if why[line]],
@@ -211,10 +210,10 @@ def main() -> int:
             print(f"\r{kata.name:20} {len(made) - len(lines):4} of {len(made):4} rejected, {len(explained)} equivalent")
             for line in left:
                 print(f"    survives: {line}", flush=True)
-    zygote.close()
+    server.close()
     print("\n" + table(rows))
     if args.out:
-        store.write_atomic(args.out.resolve(), page(rows, f"nox -s mutants -- {' '.join(sys.argv[1:])}"))
+        files.write_atomic(args.out.resolve(), page(rows, f"nox -s mutants -- {' '.join(sys.argv[1:])}"))
     return 1 if any(row[4] for row in rows) else 0
 
 

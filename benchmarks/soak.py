@@ -25,41 +25,48 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
 from benchmarks import subjects  # noqa: E402
-from dojo import abreast, build, catalog, grade, hunt, recall, store  # noqa: E402
-from dojo.judge import nursery  # noqa: E402
+from dojo.content import catalog, files  # noqa: E402
+from dojo.content.master import read_text  # noqa: E402
+from dojo.contracts.checks import oracle_cache  # noqa: E402
+from dojo.contracts.checks.known_bugs import bugs_of  # noqa: E402
+from dojo.grading import parallel  # noqa: E402
+from dojo.grading.options import Entry, Options  # noqa: E402
+from dojo.grading.run import run  # noqa: E402
+from dojo.judge.fork_server import ForkServer  # noqa: E402
+from dojo.judge.pool import WorkerPool, processors  # noqa: E402
 
 BUSY = "while True: pass"
 PRESS = "import sys; block = bytearray(int(sys.argv[1]) << 20)\nwhile True: block[::4096] = b'x' * len(block[::4096])"
 SAVE_EVERY = 30.0  # seconds
-HANDS = 2  # gradings at once on a processor
+PROCESSES_PER_CORE = 2  # gradings at once on a processor
 Item = tuple[str, int, list[tuple[str, str]]]  # kata, seed, and of each subject what it is and its source
 Result = tuple[str, str, int, str, list[str], float, int]
 
 
 def runs_of(kata: catalog.Kata, runs: argparse.Namespace) -> Iterator[tuple[str, str, int]]:
     """What is graded as this kata: what it is, its source, and how many times."""
-    master = build.read_text(kata.master)
+    master = read_text(kata.master)
     yield "solution", master, runs.solution
     for name, source in subjects.attempts(kata).items():
         yield f"attempt {name}", source, runs.attempts
-    for bug in hunt.bugs_of(kata):
+    for bug in bugs_of(kata):
         yield f"bug {bug.name}", bug.plant(master), runs.bugs
 
 
-def graded(item: Item, zygote: nursery.Zygote) -> list[Result]:
+def graded(item: Item, server: ForkServer) -> list[Result]:
     """For each subject: kata, what it is, seed, verdict, the checks that failed, the largest error, checks undecided.
 
     They have the inputs of a seed in common, so that the oracle need not be asked for each again.
     """
     name, seed, several = item
-    recall.start()
+    oracle_cache.enable()
     results = []
     for what, source in several:
-        options = grade.Options(seed, diagnose=False, stop_at_first=what.startswith("bug "))
-        verdict = grade.run([grade.Entry(catalog.katas()[name], source, "attempt.py", "")], options, zygote)[0]
+        options = Options(seed, diagnose=False, stop_at_first=what.startswith("bug "))
+        verdict = run([Entry(catalog.katas()[name], source, "attempt.py", "")], options, server)[0]
         failed = [f"{check.name}: {check.outcome}" for check in verdict.checks if not check.outcome.harmless]
         undecided = sum(check.outcome == "undecided" for check in verdict.checks)
-        results.append((name, what, seed, verdict.verdict, failed, verdict.used, undecided))
+        results.append((name, what, seed, verdict.verdict, failed, verdict.error_ratio, undecided))
     return results
 
 
@@ -135,8 +142,8 @@ def main() -> int:
     items = plan(subjects.chosen(parser, args.names), args, book)
     load = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(args.load)]
     load += [subprocess.Popen([sys.executable, "-c", PRESS, str(args.press)])] if args.press else []
-    zygote, saved, done, total = nursery.Zygote(), time.monotonic(), 0, sum(len(several) for _, _, several in items)
-    grade.import_all()
+    server, saved, done, total = ForkServer(), time.monotonic(), 0, sum(len(several) for _, _, several in items)
+    parallel.import_all()
 
     def finished(results: list[Result]) -> None:
         nonlocal saved, done
@@ -145,23 +152,23 @@ def main() -> int:
             print(f"\nwrong: {said}", flush=True)
         print(f"\r{done} of {total}, now {results[0][0]} ".ljust(60), end="", file=sys.stderr, flush=True)
         if time.monotonic() - saved > SAVE_EVERY:
-            store.write_atomic(args.out, json.dumps(book, indent=1) + "\n")
+            files.write_atomic(args.out, json.dumps(book, indent=1) + "\n")
             saved = time.monotonic()
 
     try:
-        with abreast.Crew(graded, zygote, HANDS * abreast.processors()) as crew:
-            crew.map(items, finished)
+        with WorkerPool(graded, server, PROCESSES_PER_CORE * processors()) as pool:
+            pool.map(items, finished)
     except KeyboardInterrupt:
         print("\ninterrupted: the same command goes on from here", flush=True)
     finally:
         for process in load:
             process.kill()
-        zygote.close()
-        store.write_atomic(args.out, json.dumps(book, indent=1) + "\n")
+        server.close()
+        files.write_atomic(args.out, json.dumps(book, indent=1) + "\n")
     page = "\n".join(summary(book)) + "\n"
     print("\n" + page)
     if args.page:
-        store.write_atomic(args.page.resolve(), page)
+        files.write_atomic(args.page.resolve(), page)
     print(f"\nwritten to {args.out}")
     return 1 if any(page["wrong"] for pages in book.values() for page in pages.values()) else 0
 

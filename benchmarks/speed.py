@@ -43,19 +43,21 @@ def seconds(command: list[str]) -> float:
 def watch_latencies(rounds: int) -> dict[str, float]:
     """Median seconds from a save to the verdict of a warm judge, the rest that a file must come to included."""
     sys.path.insert(0, str(PROJECT))
-    from dojo import build, catalog, grade, warm
+    from dojo.content import catalog, watcher
+    from dojo.grading.options import Entry
+    from dojo.grading.resident import ResidentGrader
 
     found = {}
-    with warm.Judge(seed=1) as judge:
+    with ResidentGrader(seed=1) as grader:
         for name in WATCHED:
             kata = catalog.katas()[name]
-            judge.prepare(kata)
-            entry = grade.Entry(kata, build.read_text(kata.master), "attempt.py", "")
+            grader.prepare(kata)
+            entry = Entry.of_solution(kata)
             times = []
             for _ in range(2 * rounds):
                 started = time.perf_counter()
-                judge.grade(entry)
-                times.append(time.perf_counter() - started + warm.CALM + warm.TICK)
+                grader.grade(entry)
+                times.append(time.perf_counter() - started + watcher.CALM + watcher.TICK)
             found[name] = statistics.median(times)
     return found
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import inspect
 from collections.abc import Iterator
-from pathlib import Path
 
-from dojo import catalog
-from dojo.contract import Contract
+from dojo.content import catalog
+from dojo.contracts import Contract
+from tests.candidates import right_attempts
 
 
 def chosen(parser: argparse.ArgumentParser, names: list[str]) -> list[catalog.Kata]:
@@ -33,5 +33,4 @@ def timed(kata: catalog.Kata) -> Iterator[tuple[str, type[Contract]]]:
 
 def attempts(kata: catalog.Kata) -> dict[str, str]:
     """The right attempts at a kata besides its solution, by name."""
-    folder: Path = catalog.ROOT / "tests" / "attempts" / kata.name
-    return {path.stem: path.read_text("utf-8") for path in sorted(folder.glob("*.py"))}
+    return right_attempts(kata.name)

@@ -10,7 +10,7 @@ FOR_NOTEBOOKS = ("check", "hint", "reveal", "history", "next_kata")
 
 def __getattr__(name: str) -> Any:
     if name in FOR_NOTEBOOKS:  # imported when asked for: a worker, too, imports this package
-        from dojo import lesson
+        from dojo.notebook import api
 
-        return getattr(lesson, name)
+        return getattr(api, name)
     raise AttributeError(f"module 'dojo' has no attribute '{name}'")

@@ -2,7 +2,7 @@
 
 import sys
 
-from dojo.cli import main
+from dojo.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""What the tests share: one zygote for the whole run, and a short way to grade a source."""
+"""What the tests share: one fork server for the whole run, and a short way to grade a source."""
 
 from __future__ import annotations
 
@@ -6,20 +6,25 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from dojo import abreast, catalog, grade, plugin, recall
-from dojo.judge import limits, nursery
-from dojo.verdict import Check, Outcome, Verdict
+from dojo.content import catalog
+from dojo.contracts.checks import oracle_cache
+from dojo.grading import diagnosis, parallel
+from dojo.grading.options import Entry, Options
+from dojo.grading.run import run
+from dojo.judge import pool
+from dojo.judge.fork_server import ForkServer
+from dojo.judge.worker import confinement
+from dojo.verdict.types import Check, Outcome, Verdict
 
 SEED = 20261120
-plugin.DIAGNOSIS_SECONDS = 60.0  # what a diagnosis says must not depend on how busy the machine is
+diagnosis.SECONDS = 60.0  # what a diagnosis says must not depend on how busy the machine is
 os.environ["DOJO_HOME"] = tempfile.mkdtemp(prefix="dojo-tests-")  # what tests do is nobody's history
-
-
-CORES = abreast.cores()
+CORES = pool.cores()
 
 
 @pytest.fixture(scope="session")
@@ -28,15 +33,26 @@ def core() -> int | None:
     return CORES[int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % len(CORES)] if CORES else None
 
 
+@contextmanager
+def on_core(core: int | None) -> Iterator[None]:
+    """Keep this process to one processor for a while."""
+    confinement.keep_to(core)
+    try:
+        yield
+    finally:
+        if CORES:
+            os.sched_setaffinity(0, CORES)
+
+
 @pytest.fixture(scope="session")
-def zygote(core: int | None) -> Iterator[nursery.Zygote]:
+def server(core: int | None) -> Iterator[ForkServer]:
     """The process that all workers of these tests are forked from."""
-    parent = nursery.Zygote()
-    zygote = parent.split(core)
-    grade.import_all()
-    recall.start()  # most gradings here have the same seed
-    yield zygote
-    zygote.close()
+    parent = ForkServer()
+    server = parent.split(core)
+    parallel.import_all()
+    oracle_cache.enable()  # most gradings here have the same seed
+    yield server
+    server.close()
     parent.close()
 
 
@@ -62,18 +78,14 @@ Grade = Callable[..., Verdict]
 
 
 @pytest.fixture(scope="session")
-def graded(zygote: nursery.Zygote, core: int | None) -> Grade:
+def graded(server: ForkServer, core: int | None) -> Grade:
     """`graded(kata, source, seed=…, tier=…)` is the verdict on a source."""
 
     def judge(kata: str, source: str, label: str = "attempt.py", **options: object) -> Verdict:
         options = {"seed": SEED} | options
-        entry = grade.Entry(catalog.katas()[kata], source, label, f"nox -s grade -- {kata} --attempt {label}")
-        limits.keep_to(core)
-        try:
-            return grade.run([entry], grade.Options(**options), zygote)[0]
-        finally:
-            if CORES:
-                os.sched_setaffinity(0, CORES)
+        entry = Entry(catalog.katas()[kata], source, label, f"nox -s grade -- {kata} --attempt {label}")
+        with on_core(core):
+            return run([entry], Options(**options), server)[0]
 
     return judge
 
@@ -89,7 +101,7 @@ def told(verdict: Verdict) -> str:
     return "\n".join([verdict.message, *(f"{c.name} {c.outcome}: {c.message}" for c in failures(verdict))])
 
 
-def children_of(zygote: nursery.Zygote) -> list[str]:
-    """The processes that a zygote has forked and that are not gone, where the system tells."""
-    children = Path(f"/proc/{zygote.pid}/task/{zygote.pid}/children")
+def children_of(server: ForkServer) -> list[str]:
+    """The processes that a fork server has forked and that are not gone, where the system tells."""
+    children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
     return children.read_text().split() if children.exists() else []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dojo.judge import nursery
+from dojo.judge.fork_server import ForkServer
 from tests.conftest import Grade, children_of, failures, told
 
 FOLDER = Path(__file__).parent / "attacks"
@@ -84,7 +84,7 @@ def test_every_attack_is_listed() -> None:
 
 @pytest.mark.parametrize("name", sorted(SAYS))
 def test_attack_fails_with_a_clear_sentence_and_leaves_nothing(
-    name: str, graded: Grade, zygote: nursery.Zygote, monkeypatch: pytest.MonkeyPatch
+    name: str, graded: Grade, server: ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOJO_TEST_SECRET", "hunter2")
     verdict = graded("softmax", (FOLDER / f"{name}.py").read_text(), f"{name}.py", diagnose=False)
@@ -95,12 +95,12 @@ def test_attack_fails_with_a_clear_sentence_and_leaves_nothing(
     if verdict.verdict == "failed":
         assert len(verdict.checks) >= 18, "the report went on to its end"
         assert failures(verdict)
-    assert children_of(zygote) == []
+    assert children_of(server) == []
     assert os.getpgid(0) > 0
 
 
 def test_a_later_attempt_is_graded_as_if_nothing_had_been(graded: Grade) -> None:
     attack = (FOLDER / "patches_comparisons.py").read_text()
-    solution = (FOLDER.parents[1] / "solutions" / "softmax.py").read_text()
+    solution = (FOLDER.parents[1] / "solutions" / "basics" / "softmax.py").read_text()
     assert graded("softmax", attack, diagnose=False).verdict == "failed"
     assert graded("softmax", solution).verdict == "passed"

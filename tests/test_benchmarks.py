@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dojo.catalog import ROOT
+from dojo.content.catalog import ROOT
 
 
 def run(name: str, *words: str, status: int = 0) -> str:

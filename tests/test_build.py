@@ -8,8 +8,8 @@ import sys
 import nbformat
 import pytest
 
-from dojo import build, catalog
-from dojo.catalog import ROOT, BrokenMaster, katas
+from dojo.content import build, catalog, master
+from dojo.content.catalog import ROOT, BrokenMaster, katas
 
 MASTER = '''\
 # ---
@@ -20,7 +20,6 @@ MASTER = '''\
 #       format_name: percent
 #   dojo:
 #     title: Double
-#     track: basics
 #     level: 1
 #     minutes: 5
 #     builds_on: []
@@ -137,7 +136,7 @@ class Twice:
 # %% tags=["active-ipynb"]
 # import sys
 #
-# sys.path.append("..")  # the project
+# sys.path.append("../..")  # the project
 # from dojo import check
 #
 # check("double")
@@ -150,8 +149,8 @@ def kata(tmp_path):
 
 
 def make(root):
-    (root / "solutions").mkdir()
-    (root / "solutions" / "double.py").write_text(MASTER)
+    (root / "solutions" / "basics").mkdir(parents=True)
+    (root / "solutions" / "basics" / "double.py").write_text(MASTER)
     return katas(root)["double"]
 
 
@@ -160,26 +159,26 @@ def change_master(kata, old="Twice `x`.", new="Two times `x`."):
 
 
 def test_the_stub_is_the_master_without_its_answer(kata):
-    assert build.stub_text(kata) == STUB
+    assert master.stub_text(kata) == STUB
 
 
 def test_hints_explanation_and_code_come_from_the_master(kata):
-    assert build.hints(kata) == ["Add.", "Add `x` to\n\nitself."]
-    assert build.explanation(kata) == "It is a sum.\n\nAnd a class."
-    code = build.solution_code(build.read_text(kata.master))
+    assert master.hints(kata) == ["Add.", "Add `x` to\n\nitself."]
+    assert master.explanation(kata) == "It is a sum.\n\nAnd a class."
+    code = master.solution_code(master.read_text(kata.master))
     assert "return self._secret(x)" in code
     assert "SOLUTION" not in code
     assert "double(3)" not in code
     ast.parse(code)
 
 
-@pytest.mark.parametrize("marker", [build.BEGIN, build.END])
+@pytest.mark.parametrize("marker", [master.BEGIN, master.END])
 def test_a_marker_without_its_partner_names_the_line(kata, marker):
     kata.master.write_text(MASTER.replace(f"    {marker}\n    return helper", "    return helper", 1))
-    if marker == build.END:
+    if marker == master.END:
         kata.master.write_text(MASTER.replace(f"helper(x)\n    {marker}\n", "helper(x)\n"))
     with pytest.raises(BrokenMaster, match=r"double\.py, line \d+: `### .* SOLUTION` without its partner"):
-        build.stub_text(kata)
+        master.stub_text(kata)
 
 
 def test_a_stub_that_is_not_python_is_refused(kata):
@@ -187,7 +186,7 @@ def test_a_stub_that_is_not_python_is_refused(kata):
     change_master(kata, "    def __call__", "    ### BEGIN SOLUTION\n    def __call__")
     change_master(kata, "(x)\n        ### END SOLUTION\n", "(x)\n        ### END SOLUTION\n")
     with pytest.raises(BrokenMaster):
-        build.stub_text(kata)
+        master.stub_text(kata)
 
 
 @pytest.mark.parametrize(
@@ -204,20 +203,20 @@ def test_a_stub_that_is_not_python_is_refused(kata):
     ],
 )
 def test_only_what_python_sees_makes_a_stub_touched(kata, edit, untouched):
-    assert build.is_untouched(kata, edit(STUB)) is untouched
+    assert master.is_untouched(kata, edit(STUB)) is untouched
 
 
 def test_asking_whether_a_stub_is_untouched_needs_no_jupytext():
     code = (
-        "import sys; from dojo import build, catalog; k = next(iter(catalog.katas().values()))\n"
-        "build.is_untouched(k, build.stub_text(k) + '#'); print({'torch', 'jupytext', 'nbformat'} & {*sys.modules})"
+        "import sys; from dojo.content import catalog, master; k = next(iter(catalog.katas().values()))\n"
+        "master.is_untouched(k, master.stub_text(k) + '#'); print({'torch', 'jupytext', 'nbformat'} & {*sys.modules})"
     )
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "set()"
 
 
 def test_build_writes_both_files_and_then_has_nothing_to_do(kata):
-    assert build.build(root=kata.root) == (True, ["wrote katas/double.py and notebooks/double.ipynb"])
+    assert build.build(root=kata.root) == (True, ["wrote katas/basics/double.py and notebooks/basics/double.ipynb"])
     assert kata.stub.read_text() == STUB
     assert build.build(root=kata.root) == (True, [])
     assert build.build(check=True, root=kata.root) == (True, [])
@@ -236,16 +235,15 @@ def test_check_says_what_is_stale_and_writes_nothing(kata):
     change_master(kata)
     clean, said = build.build(check=True, root=kata.root)
     assert not clean
-    assert said == [
-        "katas/double.py and notebooks/double.ipynb: not what solutions/double.py gives. Run `nox -s build`."
-    ]
+    both = "katas/basics/double.py and notebooks/basics/double.ipynb"
+    assert said == [f"{both}: not what solutions/basics/double.py gives. Run `nox -s build`."]
     assert kata.stub.read_text() == STUB
 
 
 def test_a_stub_nobody_worked_in_follows_its_master(kata):
     build.build(root=kata.root)
     change_master(kata)
-    assert build.build(root=kata.root)[1] == ["wrote katas/double.py and notebooks/double.ipynb"]
+    assert build.build(root=kata.root)[1] == ["wrote katas/basics/double.py and notebooks/basics/double.ipynb"]
     assert "Two times" in kata.stub.read_text()
     assert build.build(check=True, root=kata.root) == (True, [])
 
@@ -288,17 +286,17 @@ def test_a_header_that_jupyterlab_rewrote_is_nobodys_work(kata):
     kata.stub.write_text(STUB.replace("format_name: percent", "format_name: percent\n#       jupytext_version: 1.19"))
     assert build.build(check=True, root=kata.root) == (True, [])
     change_master(kata)
-    assert build.build(root=kata.root)[1] == ["wrote katas/double.py and notebooks/double.ipynb"]
+    assert build.build(root=kata.root)[1] == ["wrote katas/basics/double.py and notebooks/basics/double.ipynb"]
 
 
 @pytest.mark.parametrize("name", list(katas()))
 def test_every_notebook_validates_and_carries_no_outputs(name):
     kata = katas()[name]
-    node = build.notebook(build.stub_text(kata))
+    node = build.notebook(master.stub_text(kata))
     nbformat.validate(node)
     assert len({cell.id for cell in node.cells}) == len(node.cells)
     assert all(not cell.get("outputs") for cell in node.cells)
-    assert "NotImplementedError" in build.stub_text(kata)
+    assert "NotImplementedError" in master.stub_text(kata)
     if all(build.as_built(kata)):
         written = nbformat.read(kata.notebook, as_version=4)
         nbformat.validate(written)
@@ -310,10 +308,20 @@ def test_stubs_and_notebooks_are_up_to_date():
     assert clean, said
 
 
+def test_jupytext_pairs_each_notebook_with_its_script():
+    from jupytext.config import load_jupytext_config, notebook_formats
+    from jupytext.paired_paths import paired_paths
+
+    for kata in katas().values():
+        book, script = str(kata.notebook), str(kata.stub)
+        formats = notebook_formats(nbformat.read(book, as_version=4), load_jupytext_config(book), book)
+        assert {path for path, _ in paired_paths(book, {"extension": ".ipynb"}, formats)} == {book, script}
+
+
 @pytest.mark.parametrize("name", list(katas()))
 def test_the_notebook_gives_its_stub_back(name):
-    from dojo import sync
+    from dojo.content import sync
 
-    stub = build.stub_text(catalog.katas()[name])
+    stub = master.stub_text(catalog.katas()[name])
     script = sync.script_text(build.notebook(stub), stub.encode())
     assert script == stub

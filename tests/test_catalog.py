@@ -6,15 +6,13 @@ import time
 
 import pytest
 
-from dojo import catalog
-from dojo.catalog import ROOT, BrokenMaster, Trouble, UnknownKata, katas, select
+from dojo.content.catalog import ROOT, BrokenMaster, Trouble, UnknownKata, katas, select
 
 HEADER = """\
 # ---
 # jupyter:
 #   dojo:
 #     title: {name}
-#     track: {track}
 #     level: {level}
 #     minutes: 5
 #     builds_on: [softmax]
@@ -24,7 +22,6 @@ HEADER = """\
 
 @pytest.fixture
 def root(tmp_path):
-    (tmp_path / "solutions").mkdir()
     for name, track, level in [("lm", "models", 4), ("rope", "positions", 3), ("mha", "attention", 2)]:
         write(tmp_path, name, track, level)
     write(tmp_path, "causal_mask", "attention", 1)
@@ -32,18 +29,28 @@ def root(tmp_path):
 
 
 def write(root, name, track, level):
-    (root / "solutions" / f"{name}.py").write_text(HEADER.format(name=name, track=track, level=level))
+    path = root / "solutions" / track / f"{name}.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(HEADER.format(name=name, level=level))
+    return path
 
 
 def test_katas_come_in_the_order_of_learning(root):
     assert list(katas(root)) == ["rope", "causal_mask", "mha", "lm"]
-    assert catalog.tracks(root) == ["positions", "attention", "models"]
+    tracks = [kata.track for kata in katas(root).values()]
+    assert tracks == ["positions", "attention", "attention", "models"]
 
 
 def test_a_header_becomes_a_kata(root):
     kata = katas(root)["mha"]
     assert (kata.level, kata.minutes, kata.builds_on, kata.sources) == (2, 5, ("softmax",), ())
-    assert kata.say(kata.notebook) == "notebooks/mha.ipynb"
+    assert kata.track == "attention"
+    assert [kata.say(path) for path in (kata.master, kata.stub, kata.grader, kata.notebook)] == [
+        "solutions/attention/mha.py",
+        "katas/attention/mha.py",
+        "graders/attention/mha.py",
+        "notebooks/attention/mha.ipynb",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -53,8 +60,10 @@ def test_a_header_becomes_a_kata(root):
         (["all"], ["rope", "causal_mask", "mha", "lm"]),
         (["attention"], ["causal_mask", "mha"]),
         (["lm", "mha", "attention"], ["lm", "mha", "causal_mask"]),
+        (["katas/positions/rope.py"], ["rope"]),
+        (["notebooks/models/lm.ipynb"], ["lm"]),
         (["katas/rope.py"], ["rope"]),
-        (["notebooks/lm.ipynb"], ["lm"]),
+        (["./notebooks/lm.ipynb", "/anywhere/katas/attention/mha.py"], ["lm", "mha"]),
     ],
 )
 def test_words_select_katas_tracks_or_all_and_none_twice(root, words, names):
@@ -69,21 +78,35 @@ def test_an_unknown_name_lists_the_near_ones(root):
 
 
 def test_a_broken_header_names_the_file_and_the_fault(root):
-    write(root, "new", "attenton", 1)
-    with pytest.raises(BrokenMaster, match=r"new\.py: track is 'attenton', which is none of basics"):
-        katas(root)
-    write(root, "new", "attention", 9)
+    path = write(root, "new", "attention", 9)
     with pytest.raises(BrokenMaster, match="level is 9"):
         katas(root)
-    (root / "solutions" / "new.py").write_text("# ---\n# jupyter:\n#   dojo: {title: x}\n# ---\n")
-    with pytest.raises(BrokenMaster, match="has no 'track'"):
+    path.write_text("# ---\n# jupyter:\n#   dojo: {title: x}\n# ---\n")
+    with pytest.raises(BrokenMaster, match="has no 'level'"):
         katas(root)
-    (root / "solutions" / "new.py").write_text("x = 1\n")
+    path.write_text("x = 1\n")
     with pytest.raises(BrokenMaster, match="no `dojo:` block"):
         katas(root)
-    (root / "solutions" / "new.py").write_text("# ---\n# a: [\n# ---\n")
+    path.write_text("# ---\n# a: [\n# ---\n")
     with pytest.raises(BrokenMaster, match="no YAML"):
         katas(root)
+
+
+def test_a_folder_that_is_no_track_is_named(root):
+    write(root, "new", "attenton", 1)
+    with pytest.raises(BrokenMaster, match=r"new\.py: its folder 'attenton' is no track: the tracks are basics"):
+        katas(root)
+
+
+def test_two_tracks_cannot_have_a_kata_of_the_same_name(root):
+    write(root, "rope", "attention", 1)
+    with pytest.raises(BrokenMaster, match=r"positions.rope\.py: attention has a rope too"):
+        katas(root)
+
+
+def test_what_jupyter_leaves_beside_the_masters_is_no_kata(root):
+    write(root, "rope-checkpoint", ".ipynb_checkpoints", 1)
+    assert list(katas(root)) == ["rope", "causal_mask", "mha", "lm"]
 
 
 def test_without_solutions_it_says_where_it_looked(tmp_path):
@@ -93,7 +116,8 @@ def test_without_solutions_it_says_where_it_looked(tmp_path):
 
 def test_the_catalog_needs_neither_torch_nor_jupytext():
     code = (
-        "import sys; from dojo.catalog import katas; katas(); print({'torch', 'jupytext', 'nbformat'} & {*sys.modules})"
+        "import sys; from dojo.content.catalog import katas; katas()\n"
+        "print({'torch', 'jupytext', 'nbformat'} & {*sys.modules})"
     )
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "set()"

@@ -9,8 +9,8 @@ import types
 
 import pytest
 
-from dojo import cli
-from dojo.catalog import ROOT
+from dojo.cli import main
+from dojo.content.catalog import ROOT
 
 
 def dojo(*words, **options):
@@ -22,32 +22,31 @@ def dojo(*words, **options):
 def graded(monkeypatch):
     """What `grade` was asked; no judge is started."""
     asked = []
-    fake = types.ModuleType("dojo.grade")
+    fake = types.ModuleType("dojo.cli.grade")
     fake.main = lambda args: asked.append(args) or 0
-    monkeypatch.setitem(sys.modules, "dojo.grade", fake)
-    monkeypatch.setattr(sys.modules["dojo"], "grade", fake, raising=False)
+    monkeypatch.setitem(sys.modules, "dojo.cli.grade", fake)
     return asked
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
 def test_without_a_command_it_prints_help(words, capsys):
-    assert cli.main(words) == 0
+    assert main.main(words) == 0
     out = capsys.readouterr().out
-    assert all(f"  {name} " in out for name in cli.COMMANDS)
+    assert all(f"  {name} " in out for name in main.COMMANDS)
 
 
-@pytest.mark.parametrize("name", list(cli.COMMANDS))
+@pytest.mark.parametrize("name", list(main.COMMANDS))
 def test_every_command_explains_itself(name, capsys):
     with pytest.raises(SystemExit) as caught:
-        cli.main([name, "--help"])
+        main.main([name, "--help"])
     assert caught.value.code == 0
     assert f"usage: python -m dojo {name}" in capsys.readouterr().out
 
 
 def test_a_wrong_command_names_the_near_one(capsys):
-    assert cli.main(["grad", "rope"]) == 2
+    assert main.main(["grad", "rope"]) == 2
     assert capsys.readouterr().err == "dojo: there is no command 'grad': did you mean grade?\n"
-    assert cli.main(["zzz"]) == 2
+    assert main.main(["zzz"]) == 2
     assert "there are grade, list, hint" in capsys.readouterr().err
 
 
@@ -66,7 +65,7 @@ def test_a_wrong_command_names_the_near_one(capsys):
 )
 def test_wrong_words_end_with_status_2(words, message, capsys):
     with pytest.raises(SystemExit) as caught:
-        cli.main(words)
+        main.main(words)
     assert caught.value.code == 2
     assert message in capsys.readouterr().err
 
@@ -75,18 +74,18 @@ def test_wrong_words_end_with_status_2(words, message, capsys):
     "words", [["hint", "sotfmax"], ["reveal", "sotfmax"], ["reset", "sotfmax"], ["sync", "sotfmax"]]
 )
 def test_an_unknown_kata_ends_with_status_2_and_the_near_ones(words, capsys):
-    assert cli.main(words) == 2
+    assert main.main(words) == 2
     assert "dojo: no kata or track is called 'sotfmax': did you mean softmax?" in capsys.readouterr().err
 
 
 def test_a_track_is_not_one_kata(capsys):
-    assert cli.main(["hint", "attention"]) == 2
+    assert main.main(["hint", "attention"]) == 2
     assert re.search(r"'attention' is \d+ katas: name one of causal_mask", capsys.readouterr().err)
 
 
 def test_grade_gets_every_option_in_any_order(graded):
     words = "rope --tier core -k norm -x softmax --json v.json --device cpu --seed 7 --pdb --solution"
-    assert cli.main(["grade", *words.split()]) == 0
+    assert main.main(["grade", *words.split()]) == 0
     args = vars(graded[0])
     assert (args["names"], args["tier"], args["expression"]) == (["rope", "softmax"], "core", "norm")
     assert (str(args["json"]), args["device"], args["seed"]) == ("v.json", "cpu", 7)
@@ -94,7 +93,7 @@ def test_grade_gets_every_option_in_any_order(graded):
 
 
 def test_grade_has_quiet_defaults(graded):
-    cli.main(["grade"])
+    main.main(["grade"])
     args = vars(graded[0])
     assert args == {
         "names": [],
@@ -114,16 +113,16 @@ def test_grade_has_quiet_defaults(graded):
 
 
 def test_the_status_of_grade_is_the_status(graded, monkeypatch):
-    monkeypatch.setattr(sys.modules["dojo.grade"], "main", lambda args: 1)
-    assert cli.main(["grade"]) == 1
+    monkeypatch.setattr(sys.modules["dojo.cli.grade"], "main", lambda args: 1)
+    assert main.main(["grade"]) == 1
 
 
 def test_an_interrupt_is_one_line_and_status_130(graded, monkeypatch, capsys):
     def interrupted(args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["dojo.grade"], "main", interrupted)
-    assert cli.main(["grade"]) == 130
+    monkeypatch.setattr(sys.modules["dojo.cli.grade"], "main", interrupted)
+    assert main.main(["grade"]) == 130
     assert capsys.readouterr().err == "dojo: interrupted\n"
 
 
@@ -131,8 +130,8 @@ def test_a_missing_package_names_the_remedy(graded, monkeypatch, capsys):
     def lacking(args):
         raise ModuleNotFoundError("No module named 'jaxtyping'", name="jaxtyping")
 
-    monkeypatch.setattr(sys.modules["dojo.grade"], "main", lacking)
-    assert cli.main(["grade"]) == 2
+    monkeypatch.setattr(sys.modules["dojo.cli.grade"], "main", lacking)
+    assert main.main(["grade"]) == 2
     assert "has no jaxtyping. `python -m pip install -e .`" in capsys.readouterr().err
 
 
@@ -157,14 +156,14 @@ def test_the_commands_run_from_the_shell():
 
 
 def test_help_needs_nothing_but_argparse():
-    code = "import sys; from dojo import cli; cli.main([]); print({'torch', 'rich', 'yaml'} & {*sys.modules})"
+    code = "import sys; from dojo.cli.main import main; main([]); print({'torch', 'rich', 'yaml'} & {*sys.modules})"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert run.stdout.endswith("set()\n")
 
 
 def test_every_command_has_its_session():
     noxfile = (ROOT / "noxfile.py").read_text()
-    assert all(f'_dojo(session, "{name}")' in noxfile for name in cli.COMMANDS)
+    assert all(f'_dojo(session, "{name}")' in noxfile for name in main.COMMANDS)
 
 
 def test_with_pdb_an_error_opens_the_debugger_in_the_attempts_own_frame_and_nothing_is_judged(tmp_path):
@@ -197,7 +196,7 @@ def test_a_grading_is_written_as_json_and_as_a_page_too(tmp_path):
         (["mock"], "name a kata or a track"),
         (["mock", "--random", "99"], "fewer than 99"),
         (["mock", "--explain"], "name a kata, as in `nox -s mock -- rope --explain`"),
-        (["mock", "--resume", "nowhere"], "nowhere holds no interview"),
+        (["mock", "--resume", "nowhere"], "nowhere holds no session"),
         (["mock", "rope", "--minutes", "0"], "'0' is no number of minutes"),
         (["hunt"], "name a kata, as in `nox -s hunt -- mha`"),
         (["hunt", "mha", "--bugs", "0"], "'0' is no number above 0"),
@@ -218,7 +217,7 @@ def test_an_explanation_asks_what_an_interviewer_asks():
 
 
 def test_chance_picks_katas_of_a_level_and_the_same_ones_for_a_seed():
-    from dojo import mock
+    from dojo.practice import mock
 
     given = types.SimpleNamespace(names=[], random=3, level=2, seed=5)
     picked = mock.chosen(given)

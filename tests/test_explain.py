@@ -1,4 +1,4 @@
-"""What the explanation of a mismatch says, and that it says nothing untrue and never fails."""
+"""What the description of a mismatch says, and that it says nothing untrue and never fails."""
 
 import math
 import random
@@ -7,9 +7,11 @@ import time
 import pytest
 import torch
 
-from dojo import explain as explaining
-from dojo.explain import Aside, explain
-from dojo.verdict import Label
+from dojo.contracts.checks.tolerance import error_ratio
+from dojo.verdict.axes import axis_names
+from dojo.verdict.mismatch.comparison import kind
+from dojo.verdict.mismatch.describe import describe, sections
+from dojo.verdict.types import Label
 
 AXES = ("batch", "heads", "seq", "dim")
 SHAPE = (2, 4, 6, 8)
@@ -23,10 +25,22 @@ def expected():
     return torch.randn(SHAPE, dtype=torch.float64, generator=torch.Generator().manual_seed(7))
 
 
-def told(got, expected, axes=AXES, allowed=1e-6, aside=None):
+def ratio_of(got, expected, allowed):
+    """The errors as `match` measures them: none between tensors of another shape or kind, equality of exact types."""
+    if got.shape != expected.shape or kind(got) != kind(expected):
+        return None
+    if kind(got) == "integer":
+        got = got.long()  # a grader has checked the dtype
+    return error_ratio(got, expected, allowed if expected.is_floating_point() else None)
+
+
+def told(got, expected, axes=AXES, allowed=1e-6, inputs=None):
     exact = not expected.is_floating_point()
     budget = torch.full(expected.shape, 0.0 if exact else allowed, dtype=torch.float64)
-    return {s.label: s.text for s in explain(got, expected, budget, axes, aside)}
+    names = axis_names(expected.dim(), axes)
+    return {
+        s.label: s.text for s in describe(got, expected, budget, ratio_of(got, expected, budget), names, inputs or {})
+    }
 
 
 def pattern(got, expected, **how):
@@ -120,7 +134,18 @@ def test_two_axes_swapped(expected):
 
 def test_an_input_returned_as_it_came(expected):
     x = torch.randn(SHAPE)
-    assert "got is the input x unchanged" in pattern(x, expected, aside=Aside({"n": 3, "x": x}))
+    assert pattern(x, expected, inputs={"n": 3, "mask": None, "x": x}) == "got is the input x unchanged"
+    assert pattern(x, expected, inputs={"x": x.clone().requires_grad_()}) == "got is the input x unchanged"
+    other = {"flat": x.flatten(), "ids": x.long(), "y": x + 1}
+    assert "unchanged" not in pattern(x, expected, inputs=other)
+    pairs = torch.view_as_complex(torch.randn(5, 3, 2))
+    turned = pairs.to(torch.complex128) * 1j
+    assert pattern(pairs, turned, axes=("seq", "pair"), inputs={"x": pairs}).startswith("got is the input x unchanged")
+
+
+def test_an_input_names_the_constant_that_it_explains(expected):
+    assert "1/√24" in pattern((expected / 24**0.5).float(), expected, inputs={"weight": torch.zeros(24)})
+    assert "1/√24" not in pattern((expected / 24**0.5).float(), expected)
 
 
 def test_small_errors_are_not_given_a_story(expected):
@@ -153,9 +178,9 @@ def test_shown_values_differ_visibly():
 @pytest.mark.parametrize(
     ("axes", "place"),
     [
-        (("*batch", "seq", "dim"), "[batch0 1, batch1 2, seq 3, dim 4]"),
-        (("dim",), "[axis0 1, axis1 2, axis2 3, dim 4]"),
-        ((), "[axis0 1, axis1 2, axis2 3, axis3 4]"),
+        (("*batch", "seq", "dim"), "[batch axis 0 1, batch axis 1 2, seq 3, dim 4]"),
+        (("dim",), "[batch axis 0 1, batch axis 1 2, batch axis 2 3, dim 4]"),
+        ((), "[batch axis 0 1, batch axis 1 2, batch axis 2 3, batch axis 3 4]"),
         (("a", "queries", "kv_heads", "seq", "seq"), "[query 1, kv_head 2, seq 3, seq' 4]"),
     ],
 )
@@ -228,6 +253,17 @@ def test_integers_are_compared_as_integers():
     assert "constant offset 1" in pattern(ids + 1, ids, axes=("batch", "seq"))
     big = torch.tensor([2**53])
     assert "got 9007199254740993, expected 9007199254740992" in told(big + 1, big, ("seq",))[Label.ELEMENTS]
+
+
+def test_of_complex_numbers_only_the_wrong_part_is_told():
+    expected = torch.randn(3, 4, dtype=torch.complex128)
+    expected[0, 0] = math.nan
+    got = expected.clone()
+    got.imag[1:] += 1
+    sections = told(got, expected, ("seq", "pair"))
+    assert sections[Label.ELEMENTS].splitlines()[0] == "8 of 24 elements are off"
+    assert "[seq 1, pair 0, re/im 1]: got " in sections[Label.ELEMENTS]
+    assert "only seq 1 and 2, only re/im 1 (there, every element)" in sections[Label.PATTERN]
 
 
 @pytest.fixture
@@ -318,10 +354,11 @@ def test_never_fails_on_odd_input():
         got = odd(rng, rng.choice([shape] * 9 + [shape[::-1]]), rng.choice([kind, rng.choice(DTYPES)]))
         allowed = torch.rand(shape, dtype=torch.float64) * rng.choice([0, 1e-6, 1, math.nan, math.inf])
         axes = tuple(rng.choices(["*batch", "heads", "seq", "dim"], k=rng.randint(0, 6)))
-        # The inner function: explain itself would hide a fault.
-        sections = list(explaining._sections(got, expected, allowed, axes, Aside({"x": got, "n": 2})))
-        assert sections[0].label is Label.FACTS
-        assert all(s.text.strip() for s in sections)
+        # The inner function: describe itself would hide a fault.
+        ratio, names = ratio_of(got, expected, allowed), axis_names(expected.dim(), axes)
+        found = list(sections(got, expected, allowed, ratio, names, {"x": got, "n": 2}))
+        assert found[0].label is Label.FACTS
+        assert all(s.text.strip() for s in found)
 
 
 @pytest.mark.parametrize(
@@ -330,18 +367,19 @@ def test_never_fails_on_odd_input():
     ids=["meta", "sparse", "with gradient", "list", "none"],
 )
 def test_never_fails_on_what_is_no_plain_tensor(got):
-    sections = explain(got, torch.ones(3, 3).double(), torch.zeros(3, 3).double(), GRID)
-    assert sections[0].label is Label.FACTS
+    zeros = torch.zeros(3, 3).double()
+    assert describe(got, torch.ones(3, 3).double(), zeros, zeros, GRID, {"x": got})[0].label is Label.FACTS
 
 
 def test_is_fast():
     e = torch.randn(2, 5, 10, 100, dtype=torch.float64)
     got, allowed = (e + 0.1 * torch.randn(e.shape)).float(), torch.full_like(e, 1e-6)
     got[0, 0, 0, 0] = e[0, 0, 0, 0]
+    ratio = error_ratio(got, e, allowed)
 
     def seconds():
         start = time.perf_counter()
-        explain(got, e, allowed, AXES)
+        describe(got, e, allowed, ratio, AXES, {"x": got})
         return time.perf_counter() - start
 
     assert min(seconds() for _ in range(10)) < 0.05  # about 0.004 on an idle machine

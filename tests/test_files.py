@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from dojo import build, catalog, grade
-from dojo.catalog import ROOT, Trouble
+from dojo.content import catalog, master
+from dojo.content.catalog import ROOT, Trouble
+from dojo.grading import options
 from tests.conftest import Grade, told
 
 KATA = catalog.katas()["softmax"]
-RIGHT = build.solution_code(build.read_text(KATA.master))
+RIGHT = master.solution_code(master.read_text(KATA.master))
 
 
 def graded_file(path: Path, *words: str) -> tuple[int, str]:
@@ -33,15 +34,15 @@ def test_a_link_to_the_solution_is_refused(tmp_path: Path, link) -> None:
         pytest.skip("no such links between these file systems")
     status, said = graded_file(path)
     assert status == 2
-    assert "is a link to solutions/softmax.py, the answer itself" in said
+    assert "is a link to solutions/basics/softmax.py, the answer itself" in said
 
 
 def test_a_link_to_an_attempt_and_a_path_with_dots_are_graded(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "mine.py").write_text(RIGHT)
     (tmp_path / "link.py").symlink_to(tmp_path / "mine.py")
-    assert grade.read(tmp_path / "link.py") == RIGHT
-    assert grade.read(tmp_path / "folder" / ".." / "mine.py") == RIGHT
+    assert options.read(tmp_path / "link.py") == RIGHT
+    assert options.read(tmp_path / "folder" / ".." / "mine.py") == RIGHT
 
 
 @pytest.mark.parametrize("name", ["huge.py", "huge.ipynb"])
@@ -49,25 +50,25 @@ def test_two_gigabytes_are_refused_at_once(tmp_path: Path, name: str) -> None:
     with (tmp_path / name).open("wb") as file:
         file.truncate(2 << 30)
     with pytest.raises(Trouble, match="has 2147483648 bytes; an attempt has at most 4194304"):
-        grade.read(tmp_path / name)
+        options.read(tmp_path / name)
 
 
 def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.py")
     with pytest.raises(Trouble, match="no regular file"):
-        grade.read(tmp_path / "pipe.py")
+        options.read(tmp_path / "pipe.py")
     with pytest.raises(Trouble, match="is a folder"):
-        grade.read(tmp_path)
+        options.read(tmp_path)
     with pytest.raises(Trouble, match=r"there is no file .*rope\.py"):
-        grade.read(tmp_path / "rope.py")
+        options.read(tmp_path / "rope.py")
 
 
 def test_bytes_that_are_no_text_are_refused_and_a_mark_of_order_is_read(tmp_path: Path, graded: Grade) -> None:
     (tmp_path / "latin.py").write_bytes("# é\n".encode("latin-1"))
     with pytest.raises(Trouble, match=r"is not UTF-8 text \(byte 2\): save it as UTF-8"):
-        grade.read(tmp_path / "latin.py")
+        options.read(tmp_path / "latin.py")
     (tmp_path / "mark.py").write_bytes(b"\xef\xbb\xbf" + RIGHT.encode())
-    assert graded("softmax", grade.read(tmp_path / "mark.py")).verdict == "passed"
+    assert graded("softmax", options.read(tmp_path / "mark.py")).verdict == "passed"
 
 
 @pytest.mark.parametrize(

@@ -1,64 +1,156 @@
-"""The graders' own proof: stubs are not started, right attempts pass, every mistake is rejected, known bugs by name."""
+"""The graders' own proof: stubs are not started, right attempts pass, and the kill matrix of each kata is whole.
+
+The matrix has a row for each known bug and each mistake that the project holds, and a column for each check. Every row
+fails a check; every check is failed by a row; every bug is diagnosed by its name where it fails.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from dojo import build, catalog, hunt
-from dojo.bugs import Bug
-from tests.conftest import Grade, failures, told
+from dojo.content import catalog, master
+from dojo.contracts.checks.known_bugs import Bug, bugs_of
+from dojo.grading.diagnosis import PYTHONS_OWN, Diagnosis
+from dojo.grading.kill_matrix import Outcomes, kill_matrix
+from dojo.grading.options import Options
+from dojo.judge.fork_server import ForkServer
+from dojo.verdict.failures import Fault, Raised
+from tests import house_mistakes
+from tests.candidates import mistakes, right_attempts
+from tests.conftest import SEED, Grade, failures, on_core, told
 
 KATAS = catalog.katas()
-RIGHT = sorted((Path(__file__).parent / "attempts").glob("*/*.py"))
-WRONG = sorted((Path(__file__).parent / "mistakes").glob("*/*.py"))
+RIGHT = [(kata, style) for kata in KATAS for style in right_attempts(kata)]
+CLOCK = "test_time_stays_near_the_reference"
 FEWEST_BUGS = {"rope": 12, "mha": 12, "gqa": 12, "lm": 12}
 
 
-def bugs_of(kata: catalog.Kata) -> list[Bug]:
-    """The table of known bugs of a kata's grader; none where the grader is missing, which a test below tells."""
-    if not kata.grader.exists():
-        return []
-    return hunt.bugs_of(kata)
-
-
-BUGS = [(name, bug) for name, kata in KATAS.items() for bug in bugs_of(kata)]
-
-
-@pytest.mark.parametrize("name", KATAS)
+@pytest.mark.parametrize("name", KATAS, ids=lambda name: f"kata_{name}_")
 def test_solution_passes(name: str, graded: Grade) -> None:
-    verdict = graded(name, build.read_text(KATAS[name].master))
+    verdict = graded(name, master.read_text(KATAS[name].master))
     assert verdict.verdict == "passed", told(verdict)
 
 
-@pytest.mark.parametrize("name", KATAS)
+@pytest.mark.parametrize("name", KATAS, ids=lambda name: f"kata_{name}_")
 def test_stub_is_not_started(name: str, graded: Grade) -> None:
-    assert graded(name, build.stub_text(KATAS[name])).verdict == "empty"
+    assert graded(name, master.stub_text(KATAS[name])).verdict == "empty"
 
 
-@pytest.mark.parametrize("path", RIGHT, ids=lambda p: f"{p.parent.name}-{p.stem}")
-def test_right_attempt_passes(path: Path, graded: Grade) -> None:
-    verdict = graded(path.parent.name, path.read_text())
+@pytest.mark.parametrize(("name", "style"), RIGHT, ids=[f"kata_{name}_{style}" for name, style in RIGHT])
+def test_right_attempt_passes(name: str, style: str, graded: Grade) -> None:
+    verdict = graded(name, right_attempts(name)[style], keyword=f"not {CLOCK}")
     assert verdict.verdict == "passed", told(verdict)
 
 
-@pytest.mark.parametrize("path", WRONG, ids=lambda p: f"{p.parent.name}-{p.stem}")
-def test_subtle_mistake_is_rejected(path: Path, graded: Grade) -> None:
-    """Each is right but for what its first line says, and passed an earlier grader."""
-    verdict = graded(path.parent.name, path.read_text(), stop_at_first=True)
-    assert verdict.verdict == "failed"
-    assert all(check.outcome != "grader error" for check in verdict.checks), told(verdict)
+@pytest.mark.proof
+@pytest.mark.parametrize(("name", "style"), RIGHT, ids=[f"kata_{name}_{style}" for name, style in RIGHT])
+def test_right_attempt_is_no_slower_than_is_allowed(name: str, style: str, graded: Grade) -> None:
+    verdict = graded(name, right_attempts(name)[style], keyword=CLOCK)
+    assert not failures(verdict), told(verdict)
 
 
-@pytest.mark.parametrize(("name", "bug"), BUGS, ids=[f"{name}-{bug.name}" for name, bug in BUGS])
-def test_known_bug_is_rejected_and_diagnosed_by_name(name: str, bug: Bug, graded: Grade) -> None:
-    verdict = graded(name, bug.plant(build.read_text(KATAS[name].master)), until_diagnosed=True)
-    assert verdict.verdict == "failed"
-    assert {check.diagnosis for check in failures(verdict)} - {None} == {bug.name}, told(verdict)
+@pytest.mark.parametrize("name", KATAS, ids=lambda name: f"kata_{name}_")
+def test_kill_matrix_is_whole(name: str, server: ForkServer, core: int | None) -> None:
+    with on_core(core):
+        found = troubles(KATAS[name], server, brief=True)
+    assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("name", KATAS)
+@pytest.mark.proof
+@pytest.mark.parametrize("name", KATAS, ids=lambda name: f"kata_{name}_")
+def test_every_place_of_the_kill_matrix(name: str, server: ForkServer, core: int | None) -> None:
+    with on_core(core):
+        found = troubles(KATAS[name], server, brief=False)
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("name", KATAS, ids=lambda name: f"kata_{name}_")
 def test_kata_has_its_bugs_and_its_right_attempts(name: str) -> None:
     assert len(bugs_of(KATAS[name])) >= FEWEST_BUGS.get(name, 8)
-    assert sum(path.parent.name == name for path in RIGHT) >= 5
+    assert len(right_attempts(name)) >= 5
+
+
+def troubles(kata: catalog.Kata, server: ForkServer, brief: bool) -> list[str]:
+    """What is wrong with the kill matrix of a kata, a line each; if brief, without the bugs that it takes over."""
+    options, source = Options(SEED), master.read_text(kata.master)
+    every = {bug.name: bug for bug in bugs_of(kata)}
+    own = {bug.name for bug in catalog.load(kata.grader).BUGS.own}
+    bugs = {name: bug for name, bug in every.items() if not brief or name in own}
+    sources = {name: bug.plant(source) for name, bug in bugs.items()} | mistakes(kata.name)
+    outcomes, checks = kill_matrix(kata, sources, options, server, brief=brief)
+    unhurt = {row for row, found in outcomes.items() if not any(found.values())}
+    if unhurt:  # what only takes its time
+        rows = {row: sources[row] for row in unhurt}
+        late, _ = kill_matrix(kata, rows, options, server, lambda row, check, clocked: clocked)
+        for row, found in late.items():
+            outcomes[row] |= found
+    unfailed = [check for check in checks if not any(found.get(check) for found in outcomes.values())]
+    said = [f"no check fails {row!r}" for row, found in outcomes.items() if not any(found.values())]
+    said += [f"{row!r} breaks the check {check}: {error!r}" for row, check, error in _grader_errors(outcomes)]
+    said += [f"{name!r} raises {fault.text!r}" for name, fault in _raised(bugs, outcomes)]
+    misdiagnosed = _misdiagnosed(bugs, outcomes, checks)
+    if misdiagnosed and brief:  # what it left out may tell them apart
+        outcomes, _ = kill_matrix(kata, {name: sources[name] for name in bugs}, options, server)
+        misdiagnosed = _misdiagnosed(bugs, outcomes, checks)
+    said += [f"{name!r} is told as {names}" for name, names in misdiagnosed]
+    others = {name: bug.plant(source) for name, bug in every.items() if name not in bugs}
+    unfailed = _unfailed_by(others, kata, unfailed, server)
+    house = (*house_mistakes.CALLS, *house_mistakes.MODULES)
+    unfailed = _unfailed_by({name: house_mistakes.wrapped(kata, name) for name in house}, kata, unfailed, server)
+    return said + [f"no known mistake fails the check {check}" for check in unfailed]
+
+
+def _grader_errors(outcomes: Outcomes) -> list[tuple[str, str, Exception]]:
+    return [
+        (row, check, error)
+        for row, found in outcomes.items()
+        for check, error in found.items()
+        if isinstance(error, Exception) and not isinstance(error, Fault)
+    ]
+
+
+def _raised(bugs: dict[str, Bug], outcomes: Outcomes) -> list[tuple[str, Raised]]:
+    """Bugs that show as an exception of Python's own where they show first, although their rows do not say so."""
+    first = {name: next((fault for fault in outcomes[name].values() if fault), None) for name in bugs}
+    return [
+        (name, fault)
+        for name, fault in first.items()
+        if isinstance(fault, Raised) and fault.kind in PYTHONS_OWN and bugs[name].note != "raises"
+    ]
+
+
+def _misdiagnosed(bugs: dict[str, Bug], outcomes: Outcomes, checks: list[str]) -> list[tuple[str, list[str]]]:
+    """Bugs that are told by no name, or by another one, as the matrix has it."""
+    wrong = []
+    for name, bug in bugs.items():
+        diagnosis: Diagnosis[str] = Diagnosis(
+            bugs.values(), lambda other, check: _fault(outcomes[other.name].get(check))
+        )
+        faults = {check: _fault(outcomes[name].get(check)) for check in checks}
+        passed = [check for check in checks if check in outcomes[name] and not faults[check] and not _of_cost(check)]
+        told = (diagnosis.of(check, fault, passed) for check, fault in faults.items() if fault)
+        told_as = {other.name for other in told if other}
+        if told_as != {name} and bug.note != "raises":
+            wrong.append((name, sorted(told_as)))
+    return wrong
+
+
+def _of_cost(check: str) -> bool:
+    """Whether a check is one of cost, which a diagnosis does not look at."""
+    return any(word in check for word in ("operation_count", "memory_grows", "time_stays", "_operations_for_more"))
+
+
+def _fault(outcome: Fault | Exception | None) -> Fault | None:
+    return outcome if isinstance(outcome, Fault) else None
+
+
+def _unfailed_by(sources: dict[str, str], kata: catalog.Kata, unfailed: list[str], server: ForkServer) -> list[str]:
+    """Of these checks those that none of these sources fails; one with a clock is for the source that takes long."""
+    if not unfailed or not sources:
+        return unfailed
+
+    def wanted(row: str, check: str, clocked: bool) -> bool:
+        return check in unfailed and (not clocked or row == house_mistakes.SLOW)
+
+    outcomes, _ = kill_matrix(kata, sources, Options(SEED, only=frozenset(unfailed)), server, wanted)
+    return [check for check in unfailed if not any(isinstance(found.get(check), Fault) for found in outcomes.values())]

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
-from dojo.judge import host, nursery, proxy
-from dojo.judge.faults import Died, Fault, Forbidden, Raised
-from dojo.judge.race import race
-from dojo.verdict import Outcome
+from dojo.contracts.checks.timing import race
+from dojo.judge import fork_server, proxy, worker_handle
+from dojo.verdict.failures import Died, Fault, Forbidden, Raised
+from dojo.verdict.types import Outcome
 
 SOURCE = """
 import threading
@@ -59,8 +59,8 @@ class Frozen(Scale):
 
 
 @pytest.fixture
-def attempt(zygote: nursery.Zygote) -> Iterator[proxy.Attempt]:
-    attempt = proxy.Attempt(zygote, SOURCE, "attempt.py")
+def attempt(server: fork_server.ForkServer) -> Iterator[proxy.Attempt]:
+    attempt = proxy.Attempt(server, SOURCE, "attempt.py")
     yield attempt
     attempt.close()
 
@@ -129,7 +129,7 @@ def test_a_worker_that_died_is_told_of_and_replaced(attempt: proxy.Attempt) -> N
 
 def test_a_hanging_call_ends_and_the_third_is_not_waited_for(attempt: proxy.Attempt) -> None:
     for _ in range(proxy.Attempt.TIMEOUTS_BORNE):
-        with pytest.raises(Died, match="processor time") as caught:
+        with pytest.raises(Died, match="no answer after") as caught:
             attempt.spin(torch.ones(1))
         assert caught.value.outcome is Outcome.TIMED_OUT
     started = time.monotonic()
@@ -144,7 +144,7 @@ def test_an_answer_that_came_while_the_judge_was_suspended_is_taken(attempt: pro
         started = time.monotonic()
         (answer,) = worker.ask(request, limit=0.4)
     assert answer["value"].item() == 1
-    assert time.monotonic() - started > 0.4 * host.WALL_LIMIT / host.CPU_LIMIT
+    assert time.monotonic() - started > 0.4 * worker_handle.WALL_LIMIT / worker_handle.CPU_LIMIT
 
 
 def test_requests_are_done_in_turn_up_to_the_first_that_fails(attempt: proxy.Attempt) -> None:
@@ -198,35 +198,37 @@ def test_side_effects_are_seen(attempt: proxy.Attempt) -> None:
 
 def test_a_table_left_behind_on_another_device_is_seen(attempt: proxy.Attempt) -> None:
     x = torch.ones(3)
-    found = attempt.Scale(3).elsewhere(x)
+    found = attempt.Scale(3).fake_device(x)
     assert (found["mixed"], found["placed"]) == (None, True)
-    assert "two devices" in attempt.Lost(3).elsewhere(x)["mixed"]
+    assert "two devices" in attempt.Lost(3).fake_device(x)["mixed"]
 
 
-def test_a_worker_sees_neither_secrets_nor_the_project(zygote: nursery.Zygote, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_sees_neither_secrets_nor_the_project(
+    server: fork_server.ForkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = "import os, sys\ndef f(): return [sorted(os.environ), sys.path]"
-    attempt = proxy.Attempt(zygote, source, "attempt.py")
+    attempt = proxy.Attempt(server, source, "attempt.py")
     environment, path = attempt.f()
     attempt.close()
     assert "HOME" not in environment
-    assert str(nursery.PROJECT) not in path
+    assert str(fork_server.PROJECT) not in path
 
 
-def test_nothing_is_left_of_a_closed_zygote() -> None:
-    zygote = nursery.Zygote()
-    attempt = proxy.Attempt(zygote, SOURCE, "attempt.py")
+def test_nothing_is_left_of_a_closed_fork_server() -> None:
+    server = fork_server.ForkServer()
+    attempt = proxy.Attempt(server, SOURCE, "attempt.py")
     pid = attempt.worker().pid
-    zygote.close()
+    server.close()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-    assert zygote.process.returncode is not None
+    assert server.process.returncode is not None
 
 
-def test_a_zygote_that_rests_lays_workers_by_and_ends_others_then(zygote: nursery.Zygote) -> None:
-    mine = zygote.split()
-    mine.stock = 1
+def test_a_fork_server_that_rests_forks_workers_ahead_and_ends_others_then(server: fork_server.ForkServer) -> None:
+    mine = server.split()
+    mine.spares = 1
     mine.rest()
-    [(pid, *_)] = mine.laid_by
+    [(pid, *_)] = mine.idle
     attempt = proxy.Attempt(mine, SOURCE, "attempt.py")
     assert attempt.worker().pid == pid
     attempt.close()
@@ -234,15 +236,15 @@ def test_a_zygote_that_rests_lays_workers_by_and_ends_others_then(zygote: nurser
     mine.rest()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-    [(waiting, *_)] = mine.laid_by
+    [(waiting, *_)] = mine.idle
     mine.close()
-    zygote.outlive(mine)
+    server.join(mine)
     with pytest.raises(ProcessLookupError):
         os.kill(waiting, 0)
 
 
 def test_a_worker_can_start_afresh_as_cuda_needs_it() -> None:
-    fresh = nursery.FreshStarts()
+    fresh = fork_server.FreshStarts()
     attempt = proxy.Attempt(fresh, SOURCE, "attempt.py")
     assert attempt.double(torch.ones(2)).tolist() == [2.0, 2.0]
     with pytest.raises(Died, match="exit status 3"):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dojo import build, catalog
+from dojo.content import catalog, master
 from tests.conftest import BROWSER, BROWSER_FLAGS, copy_of_project, in_browser
 
 TOKEN = "of-this-test"  # nobody else can ask this server to run code
@@ -66,7 +66,7 @@ def test_an_answer_typed_in_lab_is_judged_there_saved_on_both_sides_and_graded_a
     with sync_playwright() as tools:
         browser = tools.chromium.launch(executable_path=BROWSER, args=list(BROWSER_FLAGS))
         page = browser.new_page(viewport={"width": 1200, "height": 1400})
-        page.goto(f"{address}/lab/tree/notebooks/softmax.ipynb?token={TOKEN}")
+        page.goto(f"{address}/lab/tree/notebooks/basics/softmax.ipynb?token={TOKEN}")
         cells = page.locator(".jp-Notebook .jp-CodeCell")
         stub = cells.filter(has_text="def softmax")
         expect(page.get_by_text("Python 3 (ipykernel) | Idle")).to_be_visible(timeout=60_000)
@@ -85,7 +85,7 @@ def test_an_answer_typed_in_lab_is_judged_there_saved_on_both_sides_and_graded_a
         page.keyboard.press("Control+s")
         kata = catalog.katas(folder)["softmax"]
         deadline = time.monotonic() + 30
-        while "wide.amax" not in build.read_text(kata.stub):  # Jupytext's own pairing, in the server
+        while "wide.amax" not in master.read_text(kata.stub):  # Jupytext's own pairing, in the server
             assert time.monotonic() < deadline
             time.sleep(0.2)
         browser.close()
@@ -95,4 +95,4 @@ def test_an_answer_typed_in_lab_is_judged_there_saved_on_both_sides_and_graded_a
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "softmax: passed" in done.stdout
-    assert '# check("softmax")' in build.read_text(kata.stub)
+    assert '# check("softmax")' in master.read_text(kata.stub)

@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from dojo import catalog, cli, memory, records, schedule
-from dojo.catalog import Trouble
-from dojo.memory import Attempt
+from dojo.cli import main
+from dojo.content import catalog
+from dojo.content.catalog import Trouble
+from dojo.practice import schedule
+from dojo.practice.database import Attempt, export, place, recall_all, remember, take_in
+from dojo.practice.history import numbered, overview, restore
 
 
 @pytest.fixture(autouse=True)
@@ -31,57 +34,57 @@ def attempt(kata: str = "rope", verdict: str = "passed", at: float = 1e9, **more
 
 def test_what_is_remembered_comes_back_as_it_was() -> None:
     first = attempt(text="naïve\n", failing=[{"name": "a", "diagnosis": None}], details={"checks": [1.5]}, spent=3.5)
-    assert memory.remember([first, attempt("mha")]) is None
-    (found,) = memory.recall_all("rope")
+    assert remember([first, attempt("mha")]) is None
+    (found,) = recall_all("rope")
     assert found == Attempt(**first.__dict__ | {"id": found.id})
-    assert [a.kata for a in memory.recall_all()] == ["rope", "mha"]
+    assert [a.kata for a in recall_all()] == ["rope", "mha"]
 
 
 def test_nothing_is_made_by_looking(home: Path) -> None:
-    assert memory.recall_all() == []
+    assert recall_all() == []
     assert not home.exists()
 
 
 def test_two_that_write_at_once_both_get_their_turn(home: Path) -> None:
     code = (
-        "from tests.test_memory import attempt; from dojo import memory\n"
-        "for n in range(20): assert memory.remember([attempt(at=float(n))]) is None"
+        "from tests.test_memory import attempt; from dojo.practice import database\n"
+        "for n in range(20): assert database.remember([attempt(at=float(n))]) is None"
     )
     crowd = [subprocess.Popen([sys.executable, "-c", code], cwd=catalog.ROOT, env=os.environ | {}) for _ in range(3)]
     assert [process.wait(60) for process in crowd] == [0, 0, 0]
-    assert len(memory.recall_all()) == 60
+    assert len(recall_all()) == 60
 
 
 def test_a_newer_database_is_left_alone(home: Path) -> None:
-    memory.remember([attempt()])
-    with sqlite3.connect(memory.place()) as database:
+    remember([attempt()])
+    with sqlite3.connect(place()) as database:
         database.execute("pragma user_version = 99")
-    before = memory.place().read_bytes()
-    assert "newer dojo (format 99" in memory.remember([attempt()])
+    before = place().read_bytes()
+    assert "newer dojo (format 99" in remember([attempt()])
     with pytest.raises(Trouble, match="update"):
-        memory.recall_all()
-    assert memory.place().read_bytes() == before
+        recall_all()
+    assert place().read_bytes() == before
 
 
 def test_a_corrupt_file_is_named_and_left_alone(home: Path) -> None:
     home.mkdir()
-    memory.place().write_bytes(b"this is no database, but somebody may want it back" * 100)
-    before = memory.place().read_bytes()
-    assert "move the file away" in memory.remember([attempt()])
+    place().write_bytes(b"this is no database, but somebody may want it back" * 100)
+    before = place().read_bytes()
+    assert "move the file away" in remember([attempt()])
     with pytest.raises(Trouble, match=r"attempts\.sqlite"):
-        memory.recall_all()
-    assert memory.place().read_bytes() == before
+        recall_all()
+    assert place().read_bytes() == before
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("DOJO_HOME", str(tmp_path / "file" / "below"))
-    assert "DOJO_HOME names another folder" in memory.remember([attempt()])
+    assert "DOJO_HOME names another folder" in remember([attempt()])
 
 
 def test_a_full_disk_is_told_and_what_was_there_stays(home: Path) -> None:
-    memory.remember([attempt()])
-    with sqlite3.connect(memory.place()) as database:
+    remember([attempt()])
+    with sqlite3.connect(place()) as database:
         pages = database.execute("pragma page_count").fetchone()[0]
     real = sqlite3.connect
 
@@ -92,17 +95,17 @@ def test_a_full_disk_is_told_and_what_was_there_stays(home: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sqlite3, "connect", small)
-        said = memory.remember([attempt(text="y" * 100_000)])
+        said = remember([attempt(text="y" * 100_000)])
     assert "full" in said
-    assert len(memory.recall_all()) == 1
+    assert len(recall_all()) == 1
 
 
 def test_kill_in_the_middle_of_writing_loses_at_most_that_write(home: Path) -> None:
     code = (
-        "from tests.test_memory import attempt; from dojo import memory\n"
+        "from tests.test_memory import attempt; from dojo.practice import database\n"
         "import itertools\n"
         "for n in itertools.count(1):\n"
-        "    memory.remember([attempt(at=float(n), text='y' * 50_000)]); print(n, flush=True)"
+        "    database.remember([attempt(at=float(n), text='y' * 50_000)]); print(n, flush=True)"
     )
     process = subprocess.Popen([sys.executable, "-c", code], cwd=catalog.ROOT, stdout=subprocess.PIPE, text=True)
     done = 0
@@ -111,30 +114,30 @@ def test_kill_in_the_middle_of_writing_loses_at_most_that_write(home: Path) -> N
     process.send_signal(signal.SIGKILL)
     written = [int(line) for line in process.stdout.read().split()] or [done]
     process.wait()
-    found = memory.recall_all()
+    found = recall_all()
     assert max(done, written[-1]) <= len(found) <= max(done, written[-1]) + 1
     assert all(a.text == "y" * 50_000 for a in found)
 
 
 def test_what_is_exported_comes_back_once(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory.remember([attempt(), attempt("mha", "failed", 2e9)])
+    remember([attempt(), attempt("mha", "failed", 2e9)])
     file = tmp_path / "all.jsonl"
-    assert memory.export(file) == 2
+    assert export(file) == 2
     monkeypatch.setenv("DOJO_HOME", str(tmp_path / "another"))
-    assert memory.take_in(file) == (2, 0)
-    assert memory.take_in(file) == (0, 2)
-    assert [a.kata for a in memory.recall_all()] == ["rope", "mha"]
+    assert take_in(file) == (2, 0)
+    assert take_in(file) == (0, 2)
+    assert [a.kata for a in recall_all()] == ["rope", "mha"]
 
 
 @pytest.mark.parametrize("line", ["{", '{"at": 1}', "[]", '"text"', "\x00"])
 def test_a_line_that_is_no_attempt_is_named_and_nothing_is_taken_in(tmp_path: Path, line: str) -> None:
-    memory.remember([attempt()])
+    remember([attempt()])
     file = tmp_path / "bad.jsonl"
-    memory.export(file)
+    export(file)
     file.write_text(file.read_text().replace("1000000000.0", "5.0") + line + "\n")
     with pytest.raises(Trouble, match="line 2"):
-        memory.take_in(file)
-    assert len(memory.recall_all()) == 1
+        take_in(file)
+    assert len(recall_all()) == 1
 
 
 HOUR, DAY = 3600.0, 86400.0
@@ -179,18 +182,18 @@ def test_a_kata_that_was_easy_today_is_not_due() -> None:
 def test_restoring_keeps_what_was_there(project: Path) -> None:
     kata = catalog.katas(project)["alibi"]
     kata.stub.write_text("mine = 1\n")
-    said = records.restore(kata, attempt("alibi", text="theirs = 2\n"))
+    said = restore(kata, attempt("alibi", text="theirs = 2\n"))
     assert kata.stub.read_text() == "theirs = 2\n"
     assert (project / said.rpartition(" ")[2].rstrip(".")).read_text() == "mine = 1\n"
 
 
 def test_history_lists_compares_exports_and_takes_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def history(*words: str) -> str:
-        assert cli.main(["history", *words]) == 0
+        assert main.main(["history", *words]) == 0
         return capsys.readouterr().out
 
     assert "has no history yet" in history("rope")
-    memory.remember([attempt(text="x = 1\n"), attempt(text="x = 2\n", verdict="failed", at=2e9, spent=61.0)])
+    remember([attempt(text="x = 1\n"), attempt(text="x = 2\n", verdict="failed", at=2e9, spent=61.0)])
     assert "--diff 1 2` compares" in history("rope")
     assert "1:01 of grade" in history("rope")
     assert "\n-x = 1\n+x = 2\n" in history("rope", "--diff", "1", "2")
@@ -204,25 +207,25 @@ def test_history_lists_compares_exports_and_takes_in(tmp_path: Path, capsys: pyt
 
 
 def test_next_names_what_is_due_or_when_something_will_be(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["next", "--count", "2"]) == 0
+    assert main.main(["next", "--count", "2"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("1. ")
     assert "\n2. " in shown
     assert "\n3. " not in shown
     now = time.time()
-    memory.remember([attempt(name, at=now, spent=10.0, kind="mock") for name in catalog.katas()])
-    assert cli.main(["next"]) == 0
+    remember([attempt(name, at=now, spent=10.0, kind="mock") for name in catalog.katas()])
+    assert main.main(["next"]) == 0
     assert "nothing is due; " in capsys.readouterr().out
 
 
 def test_a_number_that_is_not_in_the_list_is_told() -> None:
     with pytest.raises(Trouble, match="has 1 attempts in its history, and none of number 2"):
-        records.numbered(catalog.katas()["rope"], [attempt()], 2)
+        numbered(catalog.katas()["rope"], [attempt()], 2)
 
 
 def test_lines_tell_when_and_what() -> None:
-    assert "nothing is remembered yet" in records.overview()
-    memory.remember([attempt(at=time.time(), hints=2)])
-    shown = records.overview()
+    assert "nothing is remembered yet" in overview()
+    remember([attempt(at=time.time(), hints=2)])
+    shown = overview()
     assert "1 attempts, 1 passed" in shown
     assert "2 hints" in shown

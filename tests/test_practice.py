@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from dojo import build, catalog, hunt, interview, memory
-from dojo.catalog import Trouble
+from dojo.content import catalog, master
+from dojo.content.catalog import Trouble
+from dojo.contracts.checks.known_bugs import bugs_of
+from dojo.practice import bug_hunt, database, timed_session
 from tests import terminal
 from tests.conftest import Grade
 
-RIGHT = Path(__file__).parent / "attempts" / "softmax"
+RIGHT = Path(__file__).parent / "attempts" / "basics" / "softmax"
 WRONG = "import torch\n\n\ndef softmax(x, dim=-1):\n    e = x.exp()\n    return e / e.sum(dim, keepdim=True)\n"
 
 
@@ -41,7 +43,7 @@ def write(project: Path, kind: str, text: str) -> Callable[..., None]:
 
 
 def test_a_mock_grades_every_save_gives_hints_and_ends_with_a_scorecard(project: Path) -> None:
-    stub = (project / "katas" / "softmax.py").read_bytes()
+    stub = (project / "katas" / "basics" / "softmax.py").read_bytes()
     steps = [
         ("from now", write(project, "mocks", WRONG)),
         ("checks in", terminal.press(b"h\n")),
@@ -52,8 +54,8 @@ def test_a_mock_grades_every_save_gives_hints_and_ends_with_a_scorecard(project:
     for words in ("no shift by the maximum", "everything passes", "hints              1 of 3", "of par (10 min)"):
         assert words in shown
     assert "failed longest" in shown
-    assert (project / "katas" / "softmax.py").read_bytes() == stub
-    (attempt,) = memory.recall_all("softmax")
+    assert (project / "katas" / "basics" / "softmax.py").read_bytes() == stub
+    (attempt,) = database.recall_all("softmax")
     assert (attempt.kind, attempt.verdict, attempt.hints, attempt.text) == ("mock", "passed", 1, right())
 
 
@@ -63,19 +65,19 @@ def test_the_deadline_ends_a_mock_and_the_last_saved_file_counts(project: Path) 
     assert status == 1
     assert "the time is up" in shown
     assert "verdict            failed" in shown
-    assert memory.recall_all() == []
+    assert database.recall_all() == []
 
 
 @pytest.mark.parametrize("cut", [terminal.press(b"\x03"), terminal.kill], ids=["Ctrl-C", "power cut"])
 def test_a_mock_that_was_cut_off_goes_on_with_the_time_that_was_left(project: Path, cut) -> None:
     terminal.run(["mock", "softmax", "--minutes", "2"], [("from now", terminal.after(4, cut))], project)
-    held = interview.load(newest(project, "mocks"))
-    assert held.end is interview.End.OPEN
+    held = timed_session.load(newest(project, "mocks"))
+    assert held.end is timed_session.End.OPEN
     assert 1 < held.spent < 30
     folder = str(newest(project, "mocks"))
     shown, _ = terminal.run(["mock", "--resume", folder], [("from now", terminal.press(b"q\n"))], project)
     assert "ended by you" in shown
-    assert interview.load(newest(project, "mocks")).spent > held.spent
+    assert timed_session.load(newest(project, "mocks")).spent > held.spent
     assert "is over" in terminal.run(["mock", "--resume", folder], [], project)[0]
 
 
@@ -83,7 +85,7 @@ def test_a_hunt_is_solved_by_the_right_file_and_then_names_the_bug(project: Path
     steps = [("failed", write(project, "hunts", right()))]
     shown, status = terminal.run(["hunt", "softmax", "--seed", "3"], steps, project)
     assert status == 0, shown
-    name = json.loads((newest(project, "hunts") / interview.STATE).read_text())["planted"]["softmax"][0]
+    name = json.loads((newest(project, "hunts") / timed_session.STATE).read_text())["planted"]["softmax"][0]
     before, _, after = shown.partition("solved in")
     assert name not in before.replace("\r\n", " ")
     assert f"planted: {name}" in after
@@ -92,25 +94,25 @@ def test_a_hunt_is_solved_by_the_right_file_and_then_names_the_bug(project: Path
 @pytest.mark.parametrize("name", catalog.katas())
 def test_a_hunt_can_be_made_of_every_kata(name: str, graded: Grade) -> None:
     kata = catalog.katas()[name]
-    bugs = hunt.pick(hunt.bugs_of(kata), build.read_text(kata.master), 2, random.Random(name))
-    source = hunt.hidden(kata, bugs)
+    bugs = bug_hunt.pick(bugs_of(kata), master.read_text(kata.master), 2, random.Random(name))
+    source = bug_hunt.hidden(kata, bugs)
     words = tokenize.generate_tokens(io.StringIO(source).readline)
     assert [word.string for word in words if word.type == tokenize.COMMENT] == [source.splitlines()[0]]
     assert graded(name, source, diagnose=False, stop_at_first=True).verdict == "failed"
 
 
 def test_without_bugs_what_a_hunt_makes_of_a_solution_passes(graded: Grade) -> None:
-    assert graded("rope", hunt.hidden(catalog.katas()["rope"], [])).verdict == "passed"
+    assert graded("rope", bug_hunt.hidden(catalog.katas()["rope"], [])).verdict == "passed"
 
 
 def test_more_bugs_than_there_is_room_for_are_refused() -> None:
     kata = catalog.katas()["softmax"]
     with pytest.raises(Trouble, match="not 99"):
-        hunt.pick(hunt.bugs_of(kata), build.read_text(kata.master), 99, random.Random(0))
+        bug_hunt.pick(bugs_of(kata), master.read_text(kata.master), 99, random.Random(0))
 
 
 def test_watch_grades_every_save_and_loses_nothing(project: Path) -> None:
-    stub = project / "katas" / "causal_mask.py"
+    stub = project / "katas" / "attention" / "causal_mask.py"
     before = stub.read_bytes()
     work = before.replace(b"raise NotImplementedError", b"return torch.ones(q_len, k_len or q_len).tril().bool()")
     try:
@@ -123,17 +125,17 @@ def test_watch_grades_every_save_and_loses_nothing(project: Path) -> None:
         stub.write_bytes(before)
     assert status == 1
     assert "s after the save" in shown
-    assert memory.recall_all("causal_mask")[-1].text == work.decode()
+    assert database.recall_all("causal_mask")[-1].text == work.decode()
 
 
-def test_an_interview_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    (tmp_path / interview.STATE).write_text("{")
-    with pytest.raises(Trouble, match="no interview that can be read"):
-        interview.load(tmp_path)
+def test_a_session_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / timed_session.STATE).write_text("{")
+    with pytest.raises(Trouble, match="no session that can be read"):
+        timed_session.load(tmp_path)
 
 
 def test_every_kata_has_questions_with_answers() -> None:
     for kata in catalog.katas().values():
-        asked = build.questions(kata)
+        asked = master.questions(kata)
         assert asked.count("?**") >= 3, kata.name
-        assert asked not in build.statement(kata)
+        assert asked not in master.statement(kata)

@@ -8,8 +8,16 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
-from dojo import build, catalog, hunt, memory, report
+from dojo.content import catalog
+from dojo.content.master import read_text
+from dojo.contracts.checks import known_bugs
+from dojo.notebook import html as notebook_html
+from dojo.practice import database, report
+from dojo.verdict import html
+from dojo.verdict.heatmap import picture
+from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
 from tests.conftest import BROWSER, BROWSER_FLAGS, Grade, in_browser
 
 PROBE = """<script>
@@ -29,16 +37,16 @@ document.body.dataset.seen = JSON.stringify(seen);
 
 
 @pytest.fixture(scope="module")
-def past(graded: Grade) -> list[memory.Attempt]:
+def past(graded: Grade) -> list[database.Attempt]:
     """A failed rope with pictures, and a passed mask."""
     found = []
     for number, (name, bug) in enumerate((("rope", 0), ("causal_mask", None), ("rope", 1))):
         kata = catalog.katas()[name]
-        master = build.read_text(kata.master)
-        verdict = graded(name, master if bug is None else hunt.bugs_of(kata)[bug].plant(master))
+        master = read_text(kata.master)
+        verdict = graded(name, master if bug is None else known_bugs.bugs_of(kata)[bug].plant(master))
         failing = [{"name": c.name, "diagnosis": c.diagnosis} for c in verdict.checks if not c.outcome.harmless]
         found.append(
-            memory.Attempt(
+            database.Attempt(
                 time.time() - 9000 + number, name, "grade", verdict.verdict, verdict.tiers, failing, 1.0,
                 90.0, 0, master, verdict.to_json(pictures=True),
             )
@@ -47,7 +55,7 @@ def past(graded: Grade) -> list[memory.Attempt]:
 
 
 def test_a_page_needs_nothing_from_elsewhere(past: list, tmp_path: Path) -> None:
-    report.write(tmp_path / "page.html", report.of_history(past))
+    html.write(tmp_path / "page.html", report.of_history(past))
     text = (tmp_path / "page.html").read_text()
     assert not re.search(r"""(?:src|href)=["'](?!data:)""", text)
     assert "https://" not in re.sub(r"<pre>.*?</pre>", "", text, flags=re.DOTALL)
@@ -58,10 +66,26 @@ def test_a_page_needs_nothing_from_elsewhere(past: list, tmp_path: Path) -> None
 
 def test_an_attempt_cannot_write_into_the_page(graded: Grade, tmp_path: Path) -> None:
     evil = "def softmax(x, dim=-1):\n    raise ValueError('<script>alert(1)</script>')\n"
-    report.write(tmp_path / "page.html", report.of_run([graded("softmax", evil)]))
+    html.write(tmp_path / "page.html", html.of_run([graded("softmax", evil)]))
     text = (tmp_path / "page.html").read_text()
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert" in text
+
+
+def test_a_notebook_and_a_page_show_a_failure_alike() -> None:
+    got, expected = torch.ones(4, 6), torch.zeros(4, 6, dtype=torch.float64)
+    pictured = picture(got, expected, torch.full((4, 6), 2.0), ("seq", "dim"))
+    told = [Section(Label.FACTS, "a < b")]
+    checks = [Check(name, Tier.CORE, Outcome.WRONG, 0.1, told, "<bug>", pictured) for name in ("test_a", "test_b")]
+    checks.append(Check("test_c", Tier.FAST, Outcome.PASSED))
+    verdict = Verdict("rope", "katas/rope.py", "failed", checks, "cpu", "2", 1.0, 1)
+    shown = html.failure(checks[0].to_json(pictures=True))
+    assert shown.startswith('<details open><summary><span class="bad">✗</span> core · a: wrong</summary>')
+    for words in ("equals <b>&lt;bug&gt;</b>", "a &lt; b", 'alt="error: 24 elements beyond the allowed error"'):
+        assert words in shown
+    assert shown in html.of_run([verdict])
+    assert shown in notebook_html.of(verdict)
+    assert html.failure(checks[1].to_json(pictures=True), opened=False) in notebook_html.of(verdict)
 
 
 def test_a_page_about_nothing_says_how_to_begin(tmp_path: Path) -> None:
@@ -72,7 +96,7 @@ def test_a_page_about_nothing_says_how_to_begin(tmp_path: Path) -> None:
 @pytest.mark.parametrize("width", [1000, 380])
 def test_a_browser_draws_sorts_and_opens_it_without_an_error(past: list, tmp_path: Path, width: int) -> None:
     page = tmp_path / "page.html"
-    report.write(page, report.of_history(past))
+    html.write(page, report.of_history(past))
     page.write_text(page.read_text().replace("<body>", "<body>" + PROBE).replace("</body>", ASK + "</body>"))
     command = [BROWSER, "--headless", *BROWSER_FLAGS, f"--window-size={width},1200", "--dump-dom"]
     command.append(f"--user-data-dir={tmp_path / 'profile'}")

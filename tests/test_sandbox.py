@@ -12,9 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dojo import build, catalog, grade
-from dojo.catalog import ROOT, Trouble
-from dojo.judge import nursery, sandbox
+from dojo.content import catalog, master
+from dojo.content.catalog import ROOT, Trouble
+from dojo.grading import options, run
+from dojo.judge import fork_server, sandbox
 from tests.conftest import SEED, told
 
 sandboxed = pytest.mark.skipif(shutil.which("bwrap") is None, reason="no bubblewrap on this machine")
@@ -28,12 +29,12 @@ print(json.dumps([found, [name for _, name in socket.if_nameindex()], sorted(os.
 
 
 @pytest.fixture(scope="module")
-def zygote() -> Iterator[nursery.Zygote]:
-    zygote = nursery.Zygote(around=sandbox.prefix())
-    yield zygote
-    process = psutil.Process(zygote.process.pid)
+def server() -> Iterator[fork_server.ForkServer]:
+    server = fork_server.ForkServer(around=sandbox.prefix())
+    yield server
+    process = psutil.Process(server.process.pid)
     family = [process, *process.children(recursive=True)]
-    zygote.close()
+    server.close()
     assert not psutil.wait_procs(family, timeout=10)[1], "the sandbox is gone with all that was in it"
 
 
@@ -47,19 +48,19 @@ def test_there_is_nothing_to_find_and_no_network() -> None:
 
 @sandboxed
 @pytest.mark.parametrize("name", ["softmax", "rope", "lm"])
-def test_a_solution_passes_in_it(name: str, zygote: nursery.Zygote) -> None:
+def test_a_solution_passes_in_it(name: str, server: fork_server.ForkServer) -> None:
     kata = catalog.katas()[name]
-    entry = grade.Entry(kata, build.read_text(kata.master), "attempt.py", "")
-    verdict = grade.run([entry], grade.Options(SEED), zygote)[0]
+    entry = options.Entry(kata, master.read_text(kata.master), "attempt.py", "")
+    verdict = run.run([entry], options.Options(SEED), server)[0]
     assert verdict.verdict == "passed", told(verdict)
 
 
 @sandboxed
 @pytest.mark.parametrize(("name", "says"), [("segfault", "crashed"), ("hang_in_cpp", "no answer after")])
-def test_attacks_end_in_it_as_they_do_outside(name: str, says: str, zygote: nursery.Zygote) -> None:
+def test_attacks_end_in_it_as_they_do_outside(name: str, says: str, server: fork_server.ForkServer) -> None:
     source = (ATTACKS / f"{name}.py").read_text()
-    entry = grade.Entry(catalog.katas()["softmax"], source, "attempt.py", "")
-    assert says in told(grade.run([entry], grade.Options(SEED, tier="core"), zygote)[0])
+    entry = options.Entry(catalog.katas()["softmax"], source, "attempt.py", "")
+    assert says in told(run.run([entry], options.Options(SEED, tier="core"), server)[0])
 
 
 def test_where_bubblewrap_is_missing_or_broken_the_user_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

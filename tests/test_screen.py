@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from dojo import screen as screening
-from dojo.screen import Screen, clean, readable
-from dojo.verdict import Check, Label, Outcome, Section, Tier, Verdict
+from dojo.verdict import progress_bar
+from dojo.verdict.terminal import LONGEST, Screen, clean, readable
+from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
 
 ROOT = Path(__file__).parents[1]
 ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
@@ -136,6 +136,20 @@ def test_failures_of_several_kinds_are_counted_together():
     assert "rope: failed, core 2 of 3 failed, 3 checks in 1.2 s\n" in plain(verdict(checks=checks))
 
 
+def test_an_untouched_stub_is_called_not_started():
+    states = {word: verdict(word).state for word in ("passed", "failed", "broken", "empty", "unjudged")}
+    assert {word for word, state in states.items() if word != state} == {"empty"}
+    assert states["empty"] == "not started"
+
+
+def test_an_infinite_error_is_null_in_json():
+    found = verdict()
+    found.error_ratio = 0.25
+    assert found.to_json()["used"] == 0.25
+    found.error_ratio = float("inf")
+    assert found.to_json()["used"] is None
+
+
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
@@ -173,7 +187,7 @@ def test_clean_keeps_what_can_be_read():
         "",
         "[bold]",
     ]
-    assert clean("x" * 5000) == ["x" * screening.LONGEST + "…"]
+    assert clean("x" * 5000) == ["x" * LONGEST + "…"]
 
 
 def test_the_attempts_words_are_never_the_reason_of_a_skip():
@@ -211,8 +225,8 @@ def test_a_pipe_that_takes_only_ascii_gets_ascii():
 def test_a_pipe_is_not_wrapped_and_imports_no_rich():
     code = """
 import sys
-from dojo.screen import Screen
-from dojo.verdict import *
+from dojo.verdict.terminal import Screen
+from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
 checks = [Check("test_a", Tier.CORE, Outcome.WRONG, 0, [Section(Label.FACTS, "word " * 100)])]
 screen = Screen(sys.stdout)
 with screen.progress(3) as bar:
@@ -333,7 +347,7 @@ def test_progress_of_one_kata_waits(terminal, monkeypatch):
     with screen.progress(1) as bar:
         bar("rope")
     assert terminal.read() == ""
-    monkeypatch.setattr(screening, "PATIENCE", 0.01)
+    monkeypatch.setattr(progress_bar, "PATIENCE", 0.01)
     with screen.progress(1) as bar:
         bar("rope")
         deadline = time.monotonic() + 20

@@ -1,49 +1,114 @@
 """List, hint, reveal and reset."""
 
 import json
+import subprocess
+import sys
+import time
 
 import pytest
 
-from dojo import build, study, sync
+from dojo.cli import katas
+from dojo.content import build, catalog, master, sync
+from dojo.content.catalog import Kata
+from dojo.practice import database, history, progress
+from dojo.verdict.types import Verdict
+from tests.conftest import copy_of_project
 from tests.test_build import STUB, make
 from tests.test_sync import ANSWER, edit_notebook
 
 
 @pytest.fixture
-def kata(tmp_path):
+def kata(tmp_path, monkeypatch):
+    monkeypatch.setenv("DOJO_HOME", str(tmp_path / "home"))
     kata = make(tmp_path)
     build.build(root=tmp_path)
     sync.sync(kata)
     return kata
 
 
+def record(kata: Kata, text: str = ANSWER, verdict: str = "passed", kind: str = "grade") -> None:
+    history.record([(kata, text, Verdict(kata.name, "", verdict, [], "cpu", "2.13.0", 1.0, 1))], kind)
+
+
+def state(kata: Kata) -> str:
+    found, trouble = progress.states([kata])
+    assert not trouble
+    return found[kata.name]
+
+
 def test_the_state_follows_the_attempt(kata):
-    assert study.state(kata) == "not started"
+    assert state(kata) == "not started"
     kata.stub.write_text(STUB + "# thinking\n")
-    assert study.state(kata) == "not started"
+    assert state(kata) == "not started"
     kata.stub.write_text(ANSWER)
-    assert study.state(kata) == "in progress"
-    study.record_pass(kata, ANSWER)
-    assert study.state(kata) == "passed"
+    assert state(kata) == "in progress"
+    record(kata, verdict="failed")
+    assert state(kata) == "in progress"
+    record(kata)
+    assert state(kata) == "passed"
     kata.stub.write_bytes(ANSWER.replace("\n", "\r\n").encode())
-    assert study.state(kata) == "passed"
+    assert state(kata) == "passed"
     kata.stub.write_text(ANSWER + "x = 1\n")
-    assert study.state(kata) == "passed, edited since"
-    study.reset(kata)
-    assert study.state(kata) == "passed, fresh stub since"
+    assert state(kata) == "passed, edited since"
+    record(kata, ANSWER + "x = 1\n")
+    record(kata, ANSWER + "x = \n", "broken")
+    assert state(kata) == "passed"
+    progress.reset(kata)
+    assert state(kata) == "passed, fresh stub since"
+
+
+@pytest.mark.parametrize(("kind", "passed"), [("grade", True), ("mock", True), ("hunt", False)])
+def test_a_mended_solution_is_no_pass(kata, kind, passed):
+    record(kata, kind=kind)
+    assert progress.has_passed(kata) is passed
+
+
+def test_what_passed_last_is_what_was_graded_last_and_not_what_was_taken_in_last(kata, tmp_path):
+    record(kata, "x = 1\n")
+    database.export(tmp_path / "old.jsonl")
+    database.place().unlink()
+    record(kata, ANSWER)
+    database.take_in(tmp_path / "old.jsonl")
+    assert database.last_passes() == {"double": ANSWER}
+
+
+def test_the_list_reads_no_pictures_and_asks_once(kata, monkeypatch):
+    statements = []
+    opened = database.sqlite3.connect
+
+    def connect(*words, **more):
+        connection = opened(*words, **more)
+        connection.set_trace_callback(statements.append)
+        return connection
+
+    attempt = {"kind": "grade", "tiers": {}, "failing": [], "seconds": 1.0, "spent": None, "hints": 0, "text": ANSWER}
+    details = {"picture": "p" * 200_000}
+    given = [
+        database.Attempt(at=float(n), kata=f"k{n % 24}", verdict="passed", **attempt, details=details)
+        for n in range(480)
+    ]
+    assert database.remember(given) is None
+    monkeypatch.setattr(database.sqlite3, "connect", connect)
+    started = time.process_time()
+    assert len(database.last_passes()) == 24
+    assert time.process_time() - started < 0.05  # reading all of it takes several times as long
+    assert katas.show_list(kata.root) == 0
+    asked = [statement for statement in statements if "attempt" in statement]
+    assert len(asked) == 2
+    assert "details" not in asked[1]
 
 
 def test_work_that_is_only_in_the_notebook_is_seen(kata):
     edit_notebook(kata)
-    assert study.state(kata) == "in progress, in the notebook"
+    assert state(kata) == "in progress, in the notebook"
     kata.notebook.unlink()
     kata.stub.unlink()
-    assert study.state(kata) == "not started"
+    assert state(kata) == "not started"
 
 
 def test_list_shows_every_kata_with_its_state(kata, capsys):
     kata.stub.write_text(ANSWER)
-    assert study.show_list(kata.root) == 0
+    assert katas.show_list(kata.root) == 0
     out = capsys.readouterr().out
     row = next(line for line in out.splitlines() if "double" in line)
     assert row.split() == ["basics", "double", "Double", "1", "5", "in", "progress"]
@@ -53,7 +118,7 @@ def test_list_shows_every_kata_with_its_state(kata, capsys):
 def test_each_hint_is_one_more_until_there_are_no_more(kata, capsys):
     said = []
     for again in (False, False, False, False, True, False):
-        assert study.show_hint(kata, again=again) == 0
+        assert katas.show_hint(kata, again=again) == 0
         said.append(capsys.readouterr().out.splitlines()[0])
     first, second, none = (
         "Double: hint 1 of 2",
@@ -65,38 +130,75 @@ def test_each_hint_is_one_more_until_there_are_no_more(kata, capsys):
 
 def test_a_broken_count_of_hints_starts_over(kata, capsys):
     (kata.home / "hints.json").write_text('{"double": "many"}')
-    study.show_hint(kata)
+    katas.show_hint(kata)
     assert "hint 1 of 2" in capsys.readouterr().out
 
 
 def test_the_solution_is_hidden_until_a_pass_or_spoil(kata, capsys):
-    assert study.reveal(kata) == 1
+    assert katas.reveal(kata) == 1
     out = capsys.readouterr().out
     assert "not passed yet" in out
     assert "--spoil" in out
     assert "helper" not in out
-    assert study.reveal(kata, spoil=True) == 0
+    assert katas.reveal(kata, spoil=True) == 0
     assert "helper(x)" in capsys.readouterr().out
-    study.record_pass(kata, ANSWER)
-    assert study.has_passed(kata)
-    assert study.reveal(kata) == 0
+    record(kata)
+    assert progress.has_passed(kata)
+    assert katas.reveal(kata) == 0
     assert "It is a sum." in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("content", ["", "{", '["double"]', '{"double": null}', '{"double": true}'])
-def test_broken_state_is_no_pass(kata, content):
-    (kata.home / "passed.json").write_text(content)
-    assert not study.has_passed(kata)
-    study.record_pass(kata, ANSWER)
-    assert study.has_passed(kata)
+def test_without_a_readable_history_list_and_reveal_say_what_they_cannot_know(kata, capsys):
+    database.home().mkdir()
+    database.place().write_bytes(b"no database" * 1000)
+    kata.stub.write_text(ANSWER)
+    assert katas.show_list(kata.root) == 0
+    shown = capsys.readouterr()
+    assert "in progress" in shown.out
+    assert "0 of 1 passed" not in shown.out
+    assert "dojo: it is not known what has passed: " in shown.err
+    assert katas.reveal(kata) == 1
+    out = capsys.readouterr().out
+    assert "whether double has passed is not known" in out
+    assert "attempts.sqlite" in out
+    assert "--spoil" in out
+    assert "helper" not in out
+    assert katas.reveal(kata, spoil=True) == 0
+
+
+def test_a_history_that_cannot_be_written_is_told_and_stops_nothing(kata, capsys, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("DOJO_HOME", str(tmp_path / "file" / "below"))
+    record(kata)
+    assert "dojo: not recorded: " in capsys.readouterr().err
+
+
+def test_a_grading_is_remembered_and_with_no_record_leaves_no_trace(tmp_path, monkeypatch):
+    monkeypatch.setenv("DOJO_HOME", str(tmp_path / "home"))
+    project = copy_of_project(tmp_path / "project")
+    own = catalog.katas(project)["causal_mask"]
+    own.stub.write_text(master.solution_code(master.read_text(own.master)))
+
+    def dojo(*words: str) -> str:
+        command = [sys.executable, "-m", "dojo", *words]
+        return subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=120, check=True).stdout
+
+    for words in (["--no-record"], ["--solution"], ["--tier", "core"], ["-x"]):
+        dojo("grade", "causal_mask", *words)
+        assert not database.home().exists()
+        assert "0 of 24 passed" in dojo("list")
+    dojo("grade", "causal_mask")
+    assert [(a.verdict, a.text) for a in database.recall_all()] == [("passed", own.stub.read_text())]
+    assert "1 of 24 passed" in dojo("list")
+    assert dojo("reveal", "causal_mask").startswith("import torch")
 
 
 def test_reset_keeps_script_and_notebook_and_says_where(kata):
     kata.stub.write_text(ANSWER)
     sync.sync(kata)
     book = kata.notebook.read_bytes()
-    study.show_hint(kata)
-    said = study.reset(kata)
+    katas.show_hint(kata)
+    said = progress.reset(kata)
     script, notebook = sorted((kata.home / "kept").glob("double-*"), key=lambda path: path.suffix, reverse=True)
     assert script.read_text() == ANSWER
     assert notebook.read_bytes() == book
@@ -111,25 +213,25 @@ def test_reset_keeps_script_and_notebook_and_says_where(kata):
 def test_resets_in_the_same_second_keep_every_attempt(kata):
     for number in range(3):
         kata.stub.write_text(ANSWER + f"# {number}\n")
-        study.reset(kata)
+        progress.reset(kata)
     kept = {path.read_text()[-2] for path in (kata.home / "kept").glob("*.py")}
     assert kept == {"0", "1", "2"}
 
 
 def test_reset_of_an_untouched_stub_keeps_nothing(kata):
-    assert study.reset(kata) == "katas/double.py is a fresh stub; there was no work to keep."
+    assert progress.reset(kata) == "katas/basics/double.py is a fresh stub; there was no work to keep."
     assert not (kata.home / "kept").exists()
 
 
 def test_reset_keeps_a_stub_whose_only_work_is_a_note(kata):
     kata.stub.write_text(STUB + "# my note\n")
-    study.reset(kata)
+    progress.reset(kata)
     assert [path.read_text()[-10:] for path in (kata.home / "kept").glob("*.py")] == ["# my note\n"]
 
 
 def test_reset_makes_files_that_are_missing_and_keeps_a_broken_notebook(kata):
     kata.stub.unlink()
     kata.notebook.write_text("{")
-    study.reset(kata)
+    progress.reset(kata)
     assert kata.stub.read_text() == STUB
     assert [path.read_text() for path in (kata.home / "kept").glob("*.ipynb")] == ["{"]

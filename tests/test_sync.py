@@ -8,8 +8,9 @@ import timeit
 import nbformat
 import pytest
 
-from dojo import build, store, study
-from dojo.sync import Conflict, SyncError, pending, record, script_text, sync
+from dojo.content import build, files, master
+from dojo.content.sync import Conflict, SyncError, pending, record, script_text, sync
+from dojo.practice import progress
 from tests.test_build import STUB, change_master, make
 
 ANSWER = STUB.replace("raise NotImplementedError", "return x + x", 1)
@@ -65,7 +66,7 @@ def test_an_unchanged_pair_costs_next_to_nothing(kata):
 def test_a_fresh_clone_syncs_without_jupytext(kata):
     forget(kata)
     code = (
-        "import sys; from pathlib import Path; from dojo import catalog, sync\n"
+        "import sys; from pathlib import Path; from dojo.content import catalog, sync\n"
         f"k = catalog.katas(Path({str(kata.root)!r}))['double']; print(sync.sync(k), sync.sync(k), sync.pending(k))\n"
         "print({'jupytext', 'nbformat', 'torch'} & {*sys.modules})"
     )
@@ -77,7 +78,9 @@ def test_a_saved_script_goes_to_the_notebook(kata):
     before = kata.notebook.read_bytes()
     kata.stub.write_text(ANSWER)
     assert pending(kata) == {"script"}
-    assert "notebooks/double.ipynb brought up to date from katas/double.py (before: .dojo/kept/" in sync(kata)
+    assert "notebooks/basics/double.ipynb brought up to date from katas/basics/double.py (before: .dojo/kept/" in sync(
+        kata
+    )
     assert "return x + x" in answer_cell(kata).source
     nbformat.validate(nbformat.read(kata.notebook, as_version=4))
     assert before in kept(kata)
@@ -88,7 +91,7 @@ def test_a_saved_script_goes_to_the_notebook(kata):
 def test_a_saved_notebook_goes_to_the_script(kata):
     edit_notebook(kata)
     book = kata.notebook.read_bytes()
-    assert "katas/double.py brought up to date from notebooks/double.ipynb" in sync(kata)
+    assert "katas/basics/double.py brought up to date from notebooks/basics/double.ipynb" in sync(kata)
     assert kata.stub.read_text() == STUB.replace("raise NotImplementedError", "return 2 * x", 1)
     assert kata.notebook.read_bytes() == book
     assert STUB.encode() in kept(kata)
@@ -125,7 +128,7 @@ def test_both_changed_is_a_conflict_that_keeps_both(kata):
     for _ in range(2):
         with pytest.raises(Conflict) as caught:
             sync(kata)
-        assert "katas/double.py and notebooks/double.ipynb have both changed" in str(caught.value)
+        assert "katas/basics/double.py and notebooks/basics/double.ipynb have both changed" in str(caught.value)
         assert "`nox -s sync -- double --from script`" in str(caught.value)
         assert "--from notebook" in str(caught.value)
         assert (kata.stub.read_text(), kata.notebook.read_bytes()) == (ANSWER, book)
@@ -164,7 +167,7 @@ def test_a_pull_of_a_newer_master_is_no_conflict(kata):
 def test_a_stub_newer_than_its_notebook_does_not_pass_for_agreement(kata):
     forget(kata)
     change_master(kata)
-    kata.stub.write_text(build.stub_text(kata))
+    kata.stub.write_text(master.stub_text(kata))
     assert sync(kata)
     assert "Two times" in answer_cell(kata).source
 
@@ -188,10 +191,10 @@ def test_the_first_sync_prefers_the_side_that_has_been_worked_in(kata):
     kata.stub.write_text(ANSWER)
     assert "notebook" in sync(kata)
     assert "return x + x" in answer_cell(kata).source
-    study.reset(kata)
+    progress.reset(kata)
     forget(kata)
     edit_notebook(kata)
-    assert "katas/double.py brought up to date" in sync(kata)
+    assert "katas/basics/double.py brought up to date" in sync(kata)
     assert "return 2 * x" in kata.stub.read_text()
 
 
@@ -206,7 +209,7 @@ def test_a_first_sync_does_not_take_notes_for_nothing(kata):
 def test_a_missing_notebook_is_made_from_the_script(kata):
     kata.stub.write_text(ANSWER)
     kata.notebook.unlink()
-    assert sync(kata) == "notebooks/double.ipynb made from katas/double.py"
+    assert sync(kata) == "notebooks/basics/double.ipynb made from katas/basics/double.py"
     assert "return x + x" in answer_cell(kata).source
     assert "worked in" in build.build(root=kata.root)[1][0]
 
@@ -214,20 +217,20 @@ def test_a_missing_notebook_is_made_from_the_script(kata):
 def test_a_missing_script_is_made_from_the_notebook(kata):
     edit_notebook(kata)
     kata.stub.unlink()
-    assert sync(kata) == "katas/double.py made from notebooks/double.ipynb"
+    assert sync(kata) == "katas/basics/double.py made from notebooks/basics/double.ipynb"
     assert kata.stub.read_text() == STUB.replace("raise NotImplementedError", "return 2 * x", 1)
 
 
 def test_with_both_missing_it_says_how_to_get_them(kata):
     kata.stub.unlink()
     kata.notebook.unlink()
-    with pytest.raises(SyncError, match=r"neither katas/double\.py nor notebooks/.* is there: `nox -s reset"):
+    with pytest.raises(SyncError, match=r"neither katas/basics/double\.py nor notebooks/.* is there: `nox -s reset"):
         sync(kata)
 
 
 def test_a_missing_side_cannot_be_the_one_to_keep(kata):
     kata.notebook.unlink()
-    with pytest.raises(SyncError, match=r"notebooks/double\.ipynb is not there"):
+    with pytest.raises(SyncError, match=r"notebooks/basics/double\.ipynb is not there"):
         sync(kata, "notebook")
     assert kata.stub.read_text() == STUB
 
@@ -248,7 +251,7 @@ def test_a_missing_side_cannot_be_the_one_to_keep(kata):
 def test_a_broken_notebook_is_named_and_left_alone(kata, content, reason, script):
     kata.notebook.write_bytes(content.encode("latin-1"))
     kata.stub.write_text(script)
-    with pytest.raises(SyncError, match=rf"notebooks/double\.ipynb.*{reason}") as caught:
+    with pytest.raises(SyncError, match=rf"notebooks/basics/double\.ipynb.*{reason}") as caught:
         sync(kata)
     assert not isinstance(caught.value, Conflict)
     assert "`nox -s sync -- double --from script`" in str(caught.value)
@@ -263,7 +266,7 @@ def test_conflict_markers_in_the_script_go_nowhere(kata):
     broken = STUB.replace("import math", "<<<<<<< HEAD\nimport math\n=======\n>>>>>>> theirs")
     kata.stub.write_text(broken)
     book = kata.notebook.read_bytes()
-    with pytest.raises(SyncError, match=r"katas/double\.py has Git's conflict markers \(line \d+\)"):
+    with pytest.raises(SyncError, match=r"katas/basics/double\.py has Git's conflict markers \(line \d+\)"):
         sync(kata)
     assert (kata.stub.read_text(), kata.notebook.read_bytes()) == (broken, book)
 
@@ -324,9 +327,9 @@ def test_a_linked_script_stays_a_link(kata, tmp_path):
 
 def test_old_copies_are_forgotten_only_beyond_the_limit(tmp_path):
     for number in range(6):
-        store.keep(tmp_path / "kept", tmp_path / "a.py", str(number).encode(), at_most=3)
+        files.keep(tmp_path / "kept", tmp_path / "a.py", str(number).encode(), at_most=3)
     assert sorted(path.read_text() for path in (tmp_path / "kept").iterdir()) == ["3", "4", "5"]
-    store.keep(tmp_path / "kept", tmp_path / "a.py", b"5", at_most=3)
+    files.keep(tmp_path / "kept", tmp_path / "a.py", b"5", at_most=3)
     assert len([*(tmp_path / "kept").iterdir()]) == 3
 
 

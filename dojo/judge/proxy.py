@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from dojo.judge import host, wire
-from dojo.judge.faults import Died
-from dojo.judge.nursery import FreshStarts, Zygote
-from dojo.verdict import Outcome
+from dojo.judge import protocol, worker_handle
+from dojo.judge.fork_server import ForkServer, FreshStarts
+from dojo.judge.protocol import Args, Kwargs, Message
+from dojo.verdict.failures import Died
+from dojo.verdict.types import Outcome
 
 
 @dataclass(frozen=True)
-class Carried:
+class PickledCells:
     """What a notebook's kernel has defined: names pickled by value, and the cells as (file name, label, source)."""
 
     pickled: bytes
@@ -32,23 +32,23 @@ class Carried:
 
 @dataclass
 class Attempt:
-    """A file under judgement, or what a notebook carried here. Its worker starts on first use, and after it died."""
+    """A file under judgement, or a notebook's cells. Its worker starts on first use, and anew after it died."""
 
-    zygote: Zygote | FreshStarts
+    server: ForkServer | FreshStarts
     source: str
     filename: str
     readable: list[str] = field(default_factory=list)
-    memory: int | None = host.MEMORY
+    memory: int | None = worker_handle.MEMORY
     device: str = "cpu"
-    carried: Carried | None = None
+    pickled_cells: PickledCells | None = None
     timeouts: int = 0
-    used: float = 0.0  # the largest error seen, in units of the allowed error
-    _worker: host.Worker | None = None
+    error_ratio: float = 0.0  # the largest error seen, in units of the allowed error
+    _worker: worker_handle.Worker | None = None
     _numbered: int = 0
 
     TIMEOUTS_BORNE = 2
 
-    def ask(self, *requests: dict) -> Iterator[dict]:
+    def ask(self, *requests: Message) -> Iterator[Message]:
         """Requests to the worker of this attempt, done in turn, and their answers."""
         worker = self.worker()
         try:
@@ -58,7 +58,7 @@ class Attempt:
                 self.timeouts += 1
             raise
 
-    def ask_of(self, callees: Iterable[Callee], request: dict) -> dict:
+    def ask_of(self, callees: Iterable[Callee], request: Message) -> Message:
         """The answer to a request, before which all is done that waits for these callees."""
         waiting = [each for callee in callees for each in callee.take_waiting()]
         answers = self.ask(*(each for each, _ in waiting), request)
@@ -66,48 +66,61 @@ class Attempt:
             heard(next(answers))
         return next(answers)
 
+    def ask_each(self, asked: Sequence[tuple[Callee, Message]]) -> Iterator[Message]:
+        """The answers to requests that go to the worker in one message, each after what waits for its callee."""
+        plan: list[tuple[Message, OnAnswer | None]] = []
+        for callee, request in asked:
+            plan += [*callee.take_waiting(), (request, None)]
+        answers = self.ask(*(request for request, _ in plan))
+        for _, heard in plan:
+            answer = next(answers)
+            if heard is None:
+                yield answer
+            else:
+                heard(answer)
+
     def observed(
         self,
-        calls: Sequence[Laid],
+        calls: Sequence[PreparedCall],
         watched: list[str] | None = None,
         counted: bool = True,
         gradients: bool = False,
-    ) -> dict:
-        """Meter readings of all these calls together, as `judge.meter` reports them: one message, one profile.
+    ) -> dict[str, Any]:
+        """Readings of all these calls together, as `worker.instrumentation` takes them: one message, one profile.
 
         With `gradients` the floating inputs take them, and the way back from each result is made too.
         """
-        word, ready = ("there_and_back", _leaves) if gradients else ("call", lambda values: values)
-        inner = [
-            {"do": word, "target": each.target, "args": ready(args), "kwargs": ready(kwargs)}
-            for each, args, kwargs in calls
-        ]
+        word = "forward_backward" if gradients else "call"
+        inner = [{"do": word, "target": each.target, "args": args, "kwargs": kwargs} for each, args, kwargs in calls]
         request = {"do": "observe", "inner": inner, "watched": watched, "counted": counted}
-        return self.ask_of([each for each, _, _ in calls], request)["meter"]
+        readings: dict[str, Any] = self.ask_of([each for each, _, _ in calls], request)["readings"]
+        return readings
 
-    def worker(self) -> host.Worker:
+    def worker(self) -> worker_handle.Worker:
         """The living worker, with the attempt loaded."""
         if self._worker is None or not self._worker.alive:
             if self.timeouts >= self.TIMEOUTS_BORNE:
                 raise Died(Outcome.TIMED_OUT, f"not run: the attempt had already timed out {self.timeouts} times")
-            self._worker = host.Worker(self.zygote, self.filename, self.readable, self.memory)
+            self._worker = worker_handle.Worker(self.server, self.filename, self.readable, self.memory)
             try:
-                next(self._worker.ask(self._contents(), limit=host.CPU_LIMIT * host.LOAD_FACTOR))
+                next(self._worker.ask(self._contents(), limit=worker_handle.CPU_LIMIT * worker_handle.LOAD_FACTOR))
             except BaseException:
                 self._worker.end()
                 raise
         return self._worker
 
-    def _contents(self) -> dict:
-        if self.carried is None:
+    def _contents(self) -> Message:
+        if self.pickled_cells is None:
             return {"do": "load", "source": self.source}
-        pickled = torch.frombuffer(bytearray(self.carried.pickled), dtype=torch.uint8)
-        return {"do": "unpack", "pickled": pickled, "cells": [list(cell) for cell in self.carried.cells]}
+        pickled = torch.frombuffer(bytearray(self.pickled_cells.pickled), dtype=torch.uint8)
+        return {"do": "unpack", "pickled": pickled, "cells": [list(cell) for cell in self.pickled_cells.cells]}
 
     @property
     def parts(self) -> dict[str, str]:
         """The sources by what stands before a line number: nothing for a file, the cell for a notebook."""
-        return {f"{label}, ": source for _, label, source in self.carried.cells} if self.carried else {"": self.source}
+        if self.pickled_cells is None:
+            return {"": self.source}
+        return {f"{label}, ": source for _, label, source in self.pickled_cells.cells}
 
     def fresh(self) -> None:
         """Give up the present worker, and with it whatever the attempt did to it."""
@@ -116,7 +129,7 @@ class Attempt:
 
     def close(self) -> None:
         """Give up the worker for good."""
-        self.zygote.later(self.fresh)
+        self.server.later(self.fresh)
 
     def take_printed(self) -> str:
         """What the attempt printed since last asked."""
@@ -133,7 +146,8 @@ class Attempt:
         return Callee(self, name)
 
 
-Waiting = tuple[dict, Callable[[dict], None]]  # a request, and who is told the answer
+OnAnswer = Callable[[Message], None]
+Waiting = tuple[Message, OnAnswer]  # a request, and who is told the answer
 
 
 @dataclass
@@ -144,12 +158,13 @@ class Callee:
     target: Any
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        tensors = [t for t in _tensors((args, kwargs)) if t.requires_grad]
+        tensors = [t for t in protocol.tensors_in((args, kwargs)) if t.requires_grad]
         if torch.is_grad_enabled() and (tensors or self.parameters()):
-            return _Call.apply(self, args, kwargs, *tensors, *self.parameters().values())
+            sources = (*tensors, *self.parameters().values())
+            return _Call.apply(self, args, kwargs, *sources)  # type: ignore[no-untyped-call]  # torch has no annotation
         return self.request(args, kwargs)["value"]
 
-    def ask(self, **request: Any) -> dict:
+    def ask(self, **request: Any) -> Message:
         """One request about this."""
         return self.attempt.ask_of([self], request)
 
@@ -159,7 +174,7 @@ class Callee:
 
     def build(self, **kwargs: Any) -> Module:
         """The module that a class makes of these arguments, once something is asked about it."""
-        kept = wire.Remote(self.attempt.number())
+        kept = protocol.Remote(self.attempt.number())
         module = Module(self.attempt, kept)
         module.later(do="build", target=self.target, kwargs=kwargs, kept=kept)
         return module
@@ -168,39 +183,40 @@ class Callee:
         """Leaves that stand for the remote parameters, by name; a function has none."""
         return {}
 
-    def request(self, args: tuple, kwargs: dict, **more: Any) -> dict:
+    def request(self, args: Args, kwargs: Kwargs, **more: Any) -> Message:
         """The worker's whole answer to a call, a module it returned already wrapped."""
         reply = self.ask(do="call", target=self.target, args=args, kwargs=kwargs, **more)
-        if isinstance(reply["value"], wire.Remote):
+        if isinstance(reply["value"], protocol.Remote):
             reply["value"] = Module(self.attempt, reply["value"])
         return reply
 
-    def operations(self, *args: Any, watched: list[str] | None = None, **kwargs: Any) -> dict:
+    def operations(self, *args: Any, watched: list[str] | None = None, **kwargs: Any) -> dict[str, Any]:
         """The readings of `observe` that watching alone gives: operations in all threads."""
         return self.attempt.observed([(self, args, kwargs)], watched or [], counted=False)
 
-    def largest(self, *args: Any, **kwargs: Any) -> dict:
+    def largest(self, *args: Any, **kwargs: Any) -> dict[str, int]:
         """The readings of `observe` that counting alone gives: bytes of the largest tensors, by operation."""
-        return self.attempt.observed([(self, args, kwargs)])["largest"]
+        largest: dict[str, int] = self.attempt.observed([(self, args, kwargs)])["largest"]
+        return largest
 
-    def observe(self, *args: Any, watched: list[str] | None = None, **kwargs: Any) -> dict:
-        """Meter readings of a call, as `judge.meter` reports them."""
+    def observe(self, *args: Any, watched: list[str] | None = None, **kwargs: Any) -> dict[str, Any]:
+        """Readings of a call, as `worker.instrumentation` reports them."""
         return self.attempt.observed([(self, args, kwargs)], watched or [])
 
-    def keep(self, *args: Any, **kwargs: Any) -> wire.Remote:
+    def keep(self, *args: Any, **kwargs: Any) -> protocol.Remote:
         """A call whose result stays in the worker, whatever it is, and may be the argument of another call."""
-        return self.prepare(*args, **kwargs).go()
+        return self.stage(*args, **kwargs).go()
 
-    def elsewhere(self, *args: Any, **kwargs: Any) -> dict:
-        """What happens on another device, which `judge.meter` makes up: see there."""
-        return self.ask(do="elsewhere", target=self.target, args=args, kwargs=kwargs)
+    def fake_device(self, *args: Any, **kwargs: Any) -> Message:
+        """What happens on another device, which `worker.instrumentation` makes up: see there."""
+        return self.ask(do="fake_device", target=self.target, args=args, kwargs=kwargs)
 
-    def prepare(self, *args: Any, **kwargs: Any) -> Prepared:
-        """Arguments laid ready in the worker, so that a call can be timed without their transfer."""
-        return Prepared(self, self.ask(do="prepare", args=args, kwargs=kwargs)["value"])
+    def stage(self, *args: Any, **kwargs: Any) -> StagedCall:
+        """Arguments sent to the worker beforehand, so that a call can be timed without their transfer."""
+        return StagedCall(self, self.ask(do="stage", args=args, kwargs=kwargs)["value"])
 
 
-Laid = tuple[Callee, tuple, dict]  # a call that is yet to be made: what to call, and the arguments
+PreparedCall = tuple[Callee, Args, Kwargs]  # a call that is yet to be made: what to call, and the arguments
 
 
 @dataclass
@@ -214,7 +230,7 @@ class Module(Callee):
     _leaves: dict[str, Tensor] = field(default_factory=dict)
     _waiting: list[Waiting] = field(default_factory=list)
 
-    def later(self, heard: Callable[[dict], None] = lambda answer: None, **request: Any) -> None:
+    def later(self, heard: OnAnswer = lambda answer: None, **request: Any) -> None:
         """Have this done before anything is asked; `heard` is then told the answer."""
         self._waiting.append((request, heard))
 
@@ -225,15 +241,15 @@ class Module(Callee):
     def parameters(self) -> dict[str, Tensor]:
         return self._leaves
 
-    def describe(self) -> dict:
+    def describe(self) -> Message:
         """Names and values of parameters, names of buffers and state, as the worker has them."""
         return self.ask(do="describe", target=self.target)
 
-    def outline(self) -> dict:
+    def outline(self) -> Message:
         """Shapes of parameters by name, and which of them are trainable."""
         return self.ask(do="outline", target=self.target)
 
-    def load_state_dict(self, values: dict[str, Tensor], fit: Callable[[dict], None] = lambda outline: None) -> Module:
+    def load_state_dict(self, values: dict[str, Tensor], fit: OnAnswer = lambda outline: None) -> Module:
         """Assign parameters as far as they fit, which `fit` may judge by the outline; their mirrors take gradients."""
         self.later(fit, do="assign", target=self.target, values=values)
         self._leaves = {k: v.detach().clone().requires_grad_() for k, v in values.items()}
@@ -256,12 +272,12 @@ class Module(Callee):
 
 
 @dataclass
-class Prepared:
+class StagedCall:
     """A call whose arguments wait in the worker."""
 
     callee: Callee
-    arguments: wire.Remote
-    _timed: wire.Remote | None = None  # what the last timed call gave
+    arguments: protocol.Remote
+    _timed: protocol.Remote | None = None  # what the last timed call gave
 
     def refill(self, *args: Any, **kwargs: Any) -> None:
         """New content in the very tensors that were prepared."""
@@ -271,11 +287,13 @@ class Prepared:
         """Multiply the floating tensors that were prepared."""
         self.callee.ask(do="rescale", prepared=self.arguments, factor=factor)
 
-    def go(self, **more: Any) -> wire.Remote:
+    def go(self, **more: Any) -> protocol.Remote:
         """Make the call; the result stays in the worker."""
-        return self.callee.ask(do="go", target=self.callee.target, prepared=self.arguments, **more)["value"]
+        answer = self.callee.ask(do="go", target=self.callee.target, prepared=self.arguments, **more)
+        kept: protocol.Remote = answer["value"]
+        return kept
 
-    def timed(self) -> tuple[float, float, wire.Remote]:
+    def timed(self) -> tuple[float, float, protocol.Remote]:
         """(processor seconds, wall seconds, result kept in the worker) of one call, read from outside.
 
         The result is kept until the next timed call.
@@ -285,20 +303,20 @@ class Prepared:
         self._timed = self.go(instead=self._timed)
         return worker.cpu_seconds() - cpu, time.perf_counter() - wall, self._timed
 
-    def fetch(self, kept: wire.Remote) -> Any:
+    def fetch(self, kept: protocol.Remote) -> Any:
         """The result itself, which the worker then lets go."""
         return self.callee.ask(do="fetch", kept=kept)["value"]
 
-    def spoil(self, kept: wire.Remote) -> None:
+    def overwrite_result(self, kept: protocol.Remote) -> None:
         """Overwrite a result in the worker and let it go."""
-        self.callee.ask(do="spoil", kept=kept)
+        self.callee.ask(do="overwrite_result", kept=kept)
 
 
 class _Call(torch.autograd.Function):
     """A remote call as a node of the judge's graph: its backward is a request to the worker."""
 
     @staticmethod
-    def forward(ctx: Any, callee: Callee, args: tuple, kwargs: dict, *sources: Tensor) -> Any:
+    def forward(ctx: Any, callee: Callee, args: Args, kwargs: Kwargs, *sources: Tensor) -> Any:
         reply = callee.request(args, kwargs, grad=True)
         ctx.callee, ctx.call, ctx.inputs = callee, reply["call"], len(sources) - len(callee.parameters())
         ctx.worker = callee.attempt.worker()
@@ -311,29 +329,3 @@ class _Call(torch.autograd.Function):
         reply = ctx.callee.ask(do="backward", call=ctx.call, cotangent=cotangent)
         own = [reply["parameters"].get(name) for name in ctx.callee.parameters()]
         return (None, None, None, *reply["inputs"], *own)
-
-
-@contextmanager
-def attempt_of(zygote: Zygote | FreshStarts, source: str, filename: str, readable: list[str]) -> Iterator[Attempt]:
-    """An attempt that is closed on leaving."""
-    attempt = Attempt(zygote, source, filename, readable)
-    try:
-        yield attempt
-    finally:
-        attempt.close()
-
-
-def _tensors(tree: Any) -> list[Tensor]:
-    if isinstance(tree, Tensor):
-        return [tree]
-    if isinstance(tree, dict):
-        tree = list(tree.values())
-    return [t for item in tree for t in _tensors(item)] if isinstance(tree, (list, tuple)) else []
-
-
-def _leaves(tree: Any) -> Any:
-    if isinstance(tree, Tensor):
-        return tree.detach().clone().requires_grad_() if tree.is_floating_point() else tree
-    if isinstance(tree, dict):
-        return {name: _leaves(value) for name, value in tree.items()}
-    return type(tree)(map(_leaves, tree)) if isinstance(tree, (list, tuple)) else tree

@@ -12,8 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dojo.catalog import ROOT, Trouble
-from dojo.judge import limits
+from dojo.content.catalog import ROOT, Trouble
+from dojo.judge.worker import confinement, kernel
 
 
 def prefix() -> list[str]:
@@ -31,7 +31,7 @@ def prefix() -> list[str]:
     words += ["--dev", "/dev", "--ro-bind", "/proc", "/proc", "--tmpfs", "/tmp"]
     for path in _seen():
         words += ["--ro-bind", path, path]
-    for device in limits.DEVICES[1:]:
+    for device in kernel.DEVICES[1:]:
         words += ["--dev-bind", device, device]
     words += ["--chdir", "/", "--"]
     tried = subprocess.run([*words, sys.executable, "-I", "-c", ""], capture_output=True, text=True, check=False)
@@ -44,7 +44,7 @@ def _seen() -> list[str]:
     """What exists in the sandbox: Python, its libraries, the judge's own modules and the stubs."""
     interpreters = {sys.prefix, sys.base_prefix, str(Path(sys.executable).resolve().parents[1])}
     wanted = {str(Path(prefix, part)) for prefix in interpreters for part in ("bin", "pyvenv.cfg")}
-    wanted |= {str(ROOT / "dojo"), str(ROOT / "katas"), *limits.needed()}
+    wanted |= {str(ROOT / "dojo"), str(ROOT / "katas"), *confinement.needed()}
     kept: list[str] = []
     for path in sorted(path for path in wanted if os.path.exists(path) and not path.startswith(("/proc/", "/dev/"))):
         if not any(path.startswith(f"{above}/") for above in kept):

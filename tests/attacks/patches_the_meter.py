@@ -4,8 +4,8 @@ import sys
 
 import torch
 
-meter = sys.modules["dojo.judge.meter"]
-meter._Count.__torch_dispatch__ = lambda self, func, types, args=(), kwargs=None: func(*args, **(kwargs or {}))
+module = sys.modules["dojo.judge.worker.instrumentation"]
+module._Count.__torch_dispatch__ = lambda self, func, types, args=(), kwargs=None: func(*args, **(kwargs or {}))
 
 
 def one(row):

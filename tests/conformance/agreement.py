@@ -8,7 +8,8 @@ from types import ModuleType
 import torch
 from torch import Tensor, nn
 
-from dojo import catalog, rule
+from dojo.content import catalog
+from dojo.contracts.checks import tolerance
 
 
 def solution(name: str) -> ModuleType:
@@ -31,7 +32,7 @@ def agree(theirs: Callable[[torch.dtype], Tensor], ours: Callable[[torch.dtype],
         error = (single.double() - truth).abs().amax(-1, keepdim=True)
         scale = truth.abs() + truth.square().mean(-1, keepdim=True).sqrt()
         allowed = 32 * error + 32 * torch.finfo(torch.float32).eps * scale
-        assert rule.usage(ours(torch.float32), truth, allowed).max() <= 1
+        assert tolerance.error_ratio(ours(torch.float32), truth, allowed).max() <= 1
 
 
 def randomised(module: nn.Module, seed: int, std: float = 0.3) -> nn.Module:

@@ -1,0 +1,87 @@
+"""What a kata costs: lines written by hand, by part, and processor seconds of its proof.
+
+    python benchmarks/price.py [KATA ...] [--proof]
+
+Lines count as they stand in the files, blank ones too: the master, the grader (its oracle and cases, its bugs), the
+right attempts and the mistakes of the tests. With `--proof` each kata's tests are run, alone and on one processor, and
+the processor seconds of all their processes are told. Stubs and notebooks are made from the masters and cost nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(PROJECT))
+
+from benchmarks import subjects  # noqa: E402
+from dojo.content.catalog import Kata  # noqa: E402
+
+PARTS = ("master", "grader", "of it bugs", "attempts", "mistakes")
+
+
+def main() -> int:
+    """Print a row for each kata, and the mean."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="KATA", help="a kata, a track or `all`")
+    parser.add_argument("--proof", action="store_true", help="run the tests of each kata and tell what they take")
+    args = parser.parse_args()
+    katas = subjects.chosen(parser, args.names)
+    heads = [*PARTS, "lines", *(["proof s"] if args.proof else [])]
+    print(f"{'kata':<20}" + "".join(f"{head:>12}" for head in heads))
+    rows = []
+    for kata in katas:
+        row = [*lines(kata).values()]
+        row.append(sum(row) - lines(kata)["of it bugs"])
+        row += [proof_seconds(kata)] if args.proof else []
+        rows.append(row)
+        print(f"{kata.name:<20}" + "".join(_cell(value) for value in row), flush=True)
+    means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+    print(f"{'mean':<20}" + "".join(_cell(value) for value in means))
+    return 0
+
+
+def lines(kata: Kata) -> dict[str, int]:
+    """The hand-written lines of a kata by part."""
+    grader = kata.grader.read_text("utf-8").split("\n")
+    starts = [number for number, line in enumerate(grader) if line.startswith("BUGS = ")]
+    ends = [number for number, line in enumerate(grader) if starts and number > starts[0] and line == ")"]
+    tests = PROJECT / "tests"
+    attempts = (tests / "attempts" / kata.track / kata.name).glob("*.py")
+    mistakes = [*(tests / "mistakes" / kata.track).glob(f"{kata.name}.txt")]
+    mistakes += (tests / "mistakes" / kata.track / kata.name).glob("*.py")
+    bugs = ends[0] - starts[0] + 1 if ends else 0
+    counts = (_count([kata.master]), _count([kata.grader]), bugs, _count(attempts), _count(mistakes))
+    return dict(zip(PARTS, counts, strict=True))
+
+
+def proof_seconds(kata: Kata) -> float:
+    """Processor seconds of a kata's tests, those of its workers included."""
+    before = _children()
+    words = ["-m", "pytest", "tests/test_graders.py", "-p", "no:xdist", "-k", f"kata_{kata.name}_"]
+    done = subprocess.run([sys.executable, *words], cwd=PROJECT, capture_output=True, text=True, env=os.environ)
+    if done.returncode:
+        sys.exit(f"the tests of {kata.name} fail:\n{done.stdout[-2000:]}")
+    return _children() - before
+
+
+def _children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _count(paths: object) -> int:
+    return sum(len(path.read_text("utf-8").splitlines()) for path in paths)
+
+
+def _cell(value: float) -> str:
+    return f"{value:>12.1f}" if isinstance(value, float) else f"{value:>12}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

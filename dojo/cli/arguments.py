@@ -1,0 +1,121 @@
+"""What each command takes: the arguments of its parser."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+WHICH = "a kata, a track or `all`; `list` shows them"
+
+
+def nothing(parser: argparse.ArgumentParser) -> None:
+    """Of a command that takes no words."""
+
+
+def grade(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{WHICH}; all when none is named")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--attempt", type=Path, metavar="FILE", help="grade this file as NAME instead of your own")
+    what.add_argument("--solution", action="store_true", help="grade the reference solution")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the verdicts to FILE as JSON")
+    parser.add_argument("--tier", choices=["core", "robust", "fast"], help="run only the checks of this tier")
+    parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="where to run")
+    parser.add_argument("--seed", type=int, metavar="N", help="repeat a run with the seed that its verdict printed")
+    parser.add_argument("-k", dest="expression", metavar="EXPR", help="run only checks whose name matches")
+    parser.add_argument("-x", dest="exitfirst", action="store_true", help="stop at the first check that fails")
+    parser.add_argument("--sandbox", action="store_true", help="run the attempt under bubblewrap too (Linux)")
+    parser.add_argument("--pdb", action="store_true", help="debug the attempt where it fails; the verdict is unjudged")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with pictures of what failed to FILE")
+    _no_record(parser)
+
+
+def _no_record(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--no-record", action="store_true", help="leave no trace in the history")
+
+
+def hint(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="a kata")
+    parser.add_argument("--again", action="store_true", help="start over with the first hint")
+
+
+def reveal(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="a kata")
+    parser.add_argument("--spoil", action="store_true", help="even if you have not passed it")
+    parser.add_argument("--notebook", action="store_true", help="write lessons/NAME.ipynb, figures included")
+
+
+def reset(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="+", metavar="NAME", help=WHICH)
+
+
+def build(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--check", action="store_true", help="write nothing; say what is stale and exit with 1")
+
+
+def sync(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{WHICH}; all when none is named")
+    parser.add_argument("--from", dest="source", choices=["notebook", "script"], help="this side is right")
+
+
+def _positive(word: str) -> int:
+    if not word.isdigit() or int(word) < 1:
+        raise argparse.ArgumentTypeError(f"'{word}' is no number above 0")
+    return int(word)
+
+
+def _minutes(word: str) -> float:
+    try:
+        value = float(word)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1440:
+        raise argparse.ArgumentTypeError(f"'{word}' is no number of minutes between 0 and 1440")
+    return value
+
+
+def _interview(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME", help=WHICH)
+    parser.add_argument("--minutes", type=_minutes, metavar="M", help="the time; the katas' own when left out")
+    parser.add_argument("--seed", type=int, metavar="N", help="let chance choose the same again")
+    parser.add_argument(
+        "--resume", nargs="?", const="", metavar="FOLDER", help="go on with one that was cut off, the last when unnamed"
+    )
+    _no_record(parser)
+
+
+def mock(parser: argparse.ArgumentParser) -> None:
+    _interview(parser)
+    parser.add_argument("--random", type=_positive, metavar="N", help="let chance pick N katas")
+    parser.add_argument("--level", type=int, choices=range(1, 6), metavar="L", help="of this level only")
+    parser.add_argument("--explain", action="store_true", help="what an interviewer asks next, with good answers")
+
+
+def hunt(parser: argparse.ArgumentParser) -> None:
+    _interview(parser)
+    parser.add_argument("--random", action="store_true", help="let chance pick the kata")
+    parser.add_argument("--bugs", type=_positive, default=1, metavar="N", help="how many are planted in a file")
+
+
+def watch(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="a kata")
+    parser.add_argument("--seed", type=int, metavar="N", help="the inputs of this seed")
+    _no_record(parser)
+
+
+def next(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--count", type=_positive, default=3, metavar="N", help="how many to name")
+
+
+def history(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a kata; an overview when left out")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--diff", nargs=2, type=_positive, metavar=("A", "B"), help="compare two attempts by number")
+    what.add_argument(
+        "--restore", type=_positive, metavar="N", help="bring one back into katas/; what is there is kept"
+    )
+    what.add_argument("--export", type=Path, metavar="FILE", help="write all of it as JSON Lines")
+    what.add_argument("--import", type=Path, metavar="FILE", help="add what such a file holds")
+
+
+def report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", type=Path, metavar="FILE", help="where to write it; report.html beside the history")

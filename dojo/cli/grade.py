@@ -1,0 +1,96 @@
+"""`grade`: the verdicts on what the command line names, on the screen and in files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dojo.cli.selection import relocate
+from dojo.content import catalog, files, sync
+from dojo.content.catalog import Kata, Trouble
+from dojo.grading.options import Entry, Options, fresh_seed
+from dojo.judge.fork_server import ForkServer, FreshStarts
+
+if TYPE_CHECKING:
+    from dojo.verdict.types import Verdict
+
+
+def main(args: argparse.Namespace) -> int:
+    """Grade what the command line names; returns the exit status: 0 passed, 1 not."""
+    katas = catalog.select(args.names)
+    if args.attempt is not None and len(katas) != 1:
+        raise Trouble("--attempt grades one file as one kata: name that kata, as in `grade rope --attempt FILE`")
+    around = []
+    if args.sandbox:
+        from dojo.judge import sandbox
+
+        around = sandbox.prefix()
+    # before torch, so that both import it side by side
+    server: ForkServer | FreshStarts = FreshStarts(around) if args.pdb else ForkServer(around=around)
+    try:
+        entries = [_entry(kata, args) for kata in katas]
+        from dojo.grading.parallel import side_by_side
+        from dojo.verdict.terminal import Screen
+
+        device, server = _device(args.device, server, around)
+        options = Options(fresh_seed(args.seed), args.tier, device, args.expression or "", args.exitfirst, args.pdb)
+        screen = Screen(sys.stdout)
+        verdicts = side_by_side(entries, options, server, screen)
+        if not any(verdict.checks or verdict.message for verdict in verdicts):
+            raise Trouble(f"no check is left after -k {args.expression!r} and --tier {args.tier}")
+        for verdict in verdicts:
+            screen.verdict(verdict)
+        screen.summary(verdicts)
+    finally:
+        server.close()
+    if args.html:
+        from dojo.verdict import html
+
+        html.write(args.html, html.of_run(verdicts))
+    if args.json:
+        files.write_atomic(args.json, json.dumps([v.to_json() for v in verdicts], indent=1) + "\n")
+    if _counts(args):
+        _record(entries, verdicts)
+    if not (args.attempt or args.solution):
+        for kata in katas:
+            sync.sync(kata)  # after the verdict, which an edited script need not wait for
+    return 0 if all(verdict.verdict == "passed" for verdict in verdicts) else 1
+
+
+def _entry(kata: Kata, args: argparse.Namespace) -> Entry:
+    if args.solution:
+        return Entry.of_solution(kata)
+    if args.attempt is not None:
+        return Entry.of_file(kata, Path(args.attempt))
+    relocate([kata])
+    if not kata.stub.exists() or "notebook" in sync.pending(kata):
+        print(sync.sync(kata) or "", file=sys.stderr)
+    return Entry.of_stub(kata)
+
+
+def _device(word: str, server: ForkServer | FreshStarts, around: list[str]) -> tuple[str, ForkServer | FreshStarts]:
+    """The device to grade on, and where its workers come from: CUDA contexts do not survive a fork."""
+    import torch
+
+    if word == "cpu" or not torch.cuda.is_available():
+        return "cpu" if word == "auto" else word, server
+    server.close()
+    return "cuda", FreshStarts(around)
+
+
+def _counts(args: argparse.Namespace) -> bool:
+    """Whether this was a full grading of the user's own files, and may be remembered."""
+    part = args.tier or args.expression or args.exitfirst or args.pdb
+    return not (args.solution or args.attempt or part or args.no_record)
+
+
+def _record(entries: list[Entry], verdicts: list[Verdict]) -> None:
+    from dojo.practice import history
+
+    pairs = zip(entries, verdicts, strict=True)
+    done = [(entry.kata, entry.source, verdict) for entry, verdict in pairs if verdict.verdict != "empty"]
+    if done:
+        history.record(done)

@@ -1,0 +1,75 @@
+"""`list`, `hint` and `reveal`: what there is to practise, and what helps."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from dojo.content import master
+from dojo.content.catalog import ROOT, Kata, katas
+from dojo.practice import progress
+from dojo.verdict.terminal import Screen
+
+STYLES = {"passed": "green", "in progress": "yellow", "not started": "dim"}
+
+
+def show_list(root: Path = ROOT) -> int:
+    """Print the katas by track with level, minutes and state."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    found = katas(root)
+    states, trouble = progress.states(found.values())
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for column in ("track", "kata", "", "level", "minutes", "your attempt"):
+        table.add_column(column, justify="right" if column in ("level", "minutes") else "left", overflow="fold")
+    above = None
+    for kata in found.values():
+        state = states[kata.name]
+        style = next((s for word, s in STYLES.items() if state.startswith(word)), "")
+        track = kata.track if kata.track != above else ""
+        above = kata.track
+        level, minutes = str(kata.level), str(kata.minutes)
+        table.add_row(track, Text(kata.name, "bold"), kata.title, level, minutes, Text(state, style))
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=120)
+    console.print(table)
+    if trouble:
+        print(f"\ndojo: {trouble}", file=sys.stderr)
+    count = sum(state.startswith("passed") for state in states.values())
+    passed = "" if trouble else f"{count} of {len(found)} passed. "
+    console.print(f"\n{passed}`nox -s grade -- NAME` grades katas/TRACK/NAME.py.")
+    return 0
+
+
+def show_hint(kata: Kata, again: bool = False) -> int:
+    """Print the next hint; `again` starts over with the first."""
+    Screen(sys.stdout).markdown(progress.next_hint(kata, again))
+    return 0
+
+
+def reveal(kata: Kata, spoil: bool = False, as_notebook: bool = False) -> int:
+    """Show the solution and what there is to say about it, printed or as a notebook, to those who passed or insist."""
+    hidden = progress.stays_hidden(kata, spoil)
+    if hidden:
+        print(hidden)
+        return 1
+    if as_notebook:
+        print(progress.write_lesson(kata))
+        return 0
+    _show_code(master.solution_code(master.read_text(kata.master)))
+    print()
+    Screen(sys.stdout).markdown(master.explanation(kata))
+    return 0
+
+
+def _show_code(code: str) -> None:
+    if not sys.stdout.isatty():
+        print(code, end="")
+        return
+    from rich.console import Console
+    from rich.syntax import Syntax
+
+    Console().print(Syntax(code, "python", background_color="default"))

@@ -1,0 +1,29 @@
+"""The katas that a command line names. Files of theirs that lie at an old place are brought to the new one first."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from dojo.content import catalog, relocation
+from dojo.content.catalog import Kata
+
+
+def selected(words: list[str]) -> list[Kata]:
+    """The katas that the words name, each a kata, a track or `all`. Raises Trouble."""
+    katas = catalog.select(words)
+    relocate(katas)
+    return katas
+
+
+def selected_one(word: str) -> Kata:
+    """The one kata of that name. Raises Trouble."""
+    kata = catalog.one(word)
+    relocate([kata])
+    return kata
+
+
+def relocate(katas: Iterable[Kata]) -> None:
+    """Bring files from the old place to the new one, and say so."""
+    for said in relocation.relocate(katas):
+        print(f"dojo: {said}", file=sys.stderr, flush=True)

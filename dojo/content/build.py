@@ -1,0 +1,153 @@
+"""Builds stubs and notebooks from the masters.
+
+Whether someone has worked in a stub must be known in any clone, so each notebook carries fingerprints of the stub and
+of the cells that build wrote. Files that no longer match them are the user's, and build leaves them alone.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from dojo.content import files
+from dojo.content.catalog import ROOT, Kata, katas
+from dojo.content.master import read_text, split, stub_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nbformat import NotebookNode
+
+
+def notebook(stub: str) -> NotebookNode:
+    """A script as a notebook without outputs; the same script gives the same bytes."""
+    import jupytext
+
+    node = jupytext.reads(stub, fmt="py:percent")
+    node.nbformat, node.nbformat_minor = 4, 5
+    for index, cell in enumerate(node.cells):
+        cell.id = f"{index:02d}-{files.digest(cell.source)[:8]}"
+    node.metadata.pop("jupytext", None)
+    node.metadata["language_info"] = {"name": "python"}
+    node.metadata["dojo"] = {"stub": _stub_mark(stub), "cells": _cells_mark(node)}
+    return node
+
+
+def notebook_text(node: NotebookNode) -> str:
+    """A notebook as it is written to disk."""
+    import nbformat
+
+    return nbformat.writes(node).rstrip("\n") + "\n"
+
+
+def build(check: bool = False, root: Path = ROOT) -> tuple[bool, list[str]]:
+    """Bring stubs and notebooks up to date with their masters, or with `check` only say which are not.
+
+    Returns whether all is up to date, and the sentences for the user.
+    """
+    clean, said = True, []
+    for kata in katas(root).values():
+        stub = stub_text(kata)
+        node = notebook(stub)
+        if not is_ours(kata, node):
+            said.append(
+                f"{kata.say(kata.stub)} or its notebook has been worked in: left as it is. "
+                f"`nox -s reset -- {kata.name}` makes both afresh and keeps a copy."
+            )
+            continue
+        stale = [kata.say(path) for path in _stale(kata, node)]
+        if not stale:
+            continue
+        if check:
+            clean = False
+            said.append(f"{' and '.join(stale)}: not what {kata.say(kata.master)} gives. Run `nox -s build`.")
+        else:
+            write_fresh(kata, stub, node)
+            said.append(f"wrote {' and '.join(stale)}")
+    return clean, said
+
+
+def write_fresh(kata: Kata, stub: str | None = None, node: NotebookNode | None = None) -> None:
+    """Write the stub and its notebook, whatever was there."""
+    stub = stub or stub_text(kata)
+    files.write_atomic(kata.stub, stub)
+    files.write_atomic(kata.notebook, notebook_text(node or notebook(stub)))
+
+
+def as_built(kata: Kata) -> tuple[bool, bool]:
+    """Whether the stub, and whether the notebook's cells, are word for word as the same build wrote them."""
+    found = _read_notebook(kata.notebook)
+    marks = _marks(found or {})
+    stub_mark = marks.get("stub") or _stub_mark(stub_text(kata))
+    script = kata.stub.exists() and _script_mark(kata) == stub_mark
+    return script, found is not None and _cells_mark(found) == marks.get("cells")
+
+
+def is_ours(kata: Kata, wanted: NotebookNode | None = None) -> bool:
+    """Whether build may overwrite stub and notebook: nobody has put work into either. In doubt, no."""
+    wanted = wanted or notebook(stub_text(kata))
+    found = _read_notebook(kata.notebook)
+    marks = (_marks(found or {}).get("stub"), _marks(wanted)["stub"])
+    return is_fresh_notebook(kata.notebook, wanted) and (not kata.stub.exists() or _script_mark(kata) in marks)
+
+
+def is_fresh_script(kata: Kata, text: str, book: Path) -> bool:
+    """Whether a script's text is what some build wrote: the build of this notebook, or one of today."""
+    return _stub_mark(text) in (_marks(_read_notebook(book) or {}).get("stub"), _stub_mark(stub_text(kata)))
+
+
+def is_fresh_notebook(path: Path, wanted: NotebookNode | None = None) -> bool:
+    """Whether nobody has put work into a notebook: it has no outputs, and the cells that some build wrote."""
+    found = _read_notebook(path)
+    if found is None:
+        return not path.exists()
+    run = any(cell.get("outputs") for cell in found["cells"])
+    return not run and _cells_mark(found) in (_marks(found).get("cells"), _marks(wanted or {}).get("cells"))
+
+
+def _stale(kata: Kata, wanted: NotebookNode) -> list[Path]:
+    marks, stale = _marks(wanted), []
+    if not kata.stub.exists() or _script_mark(kata) != marks["stub"]:
+        stale.append(kata.stub)
+    found = _read_notebook(kata.notebook)
+    if found is None or _marks(found) != marks or _cells_mark(found) != marks["cells"]:
+        stale.append(kata.notebook)
+    return stale
+
+
+def _read_notebook(path: Path) -> dict | None:
+    try:
+        found = json.loads(path.read_bytes())
+        _cells_mark(found)  # whatever cannot be fingerprinted is no notebook
+        _marks(found)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return found
+
+
+def _marks(node: dict) -> dict:
+    marks = (node.get("metadata") or {}).get("dojo")
+    return dict(marks) if isinstance(marks, dict) else {}
+
+
+def _script_mark(kata: Kata) -> str:
+    try:
+        return _stub_mark(read_text(kata.stub))
+    except UnicodeDecodeError:
+        return "nothing that build writes"
+
+
+def _stub_mark(stub: str) -> str:
+    """The fingerprint of a script without its header, in which Jupytext notes its own version as it likes."""
+    cells = [[cell.marker, "\n".join(cell.lines).strip()] for cell in split(stub)[1]]
+    return files.digest(json.dumps(cells))[:16]
+
+
+def _cells_mark(node: dict) -> str:
+    """The fingerprint of what stands in a notebook's cells; what running them gave does not count."""
+    cells = []
+    for cell in node["cells"]:
+        source = cell.get("source", "")
+        source = "".join(source) if isinstance(source, list) else source
+        cells.append([cell.get("cell_type"), source.replace("\r\n", "\n")])
+    return files.digest(json.dumps(cells))[:16]

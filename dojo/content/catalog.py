@@ -1,0 +1,199 @@
+"""Which katas there are: the tree of masters is the registry, `solutions/TRACK/NAME.py`.
+
+The path gives a kata's name and track, the `dojo:` block in the master's header the rest.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).resolve().parents[2]
+TRACKS = ("basics", "positions", "attention", "feedforward", "blocks", "models", "accounting")
+
+
+class Trouble(Exception):
+    """Something the user can mend; the message says what and how, and needs no traceback."""
+
+
+class UnknownKata(Trouble, ValueError):
+    """A word that is neither a kata, a track nor `all`."""
+
+
+class BrokenMaster(Trouble, ValueError):
+    """A master that cannot be read: a mistake in this project or in a kata being written."""
+
+
+@dataclass(frozen=True)
+class Kata:
+    """One kata as its master describes it, and where its files lie."""
+
+    name: str
+    title: str
+    track: str
+    level: int
+    minutes: int
+    builds_on: tuple[str, ...]
+    sources: tuple[str, ...]
+    root: Path = ROOT
+
+    @property
+    def master(self) -> Path:
+        return self.root / "solutions" / self.track / f"{self.name}.py"
+
+    @property
+    def stub(self) -> Path:
+        return self.root / "katas" / self.track / f"{self.name}.py"
+
+    @property
+    def grader(self) -> Path:
+        return self.root / "graders" / self.track / f"{self.name}.py"
+
+    @property
+    def notebook(self) -> Path:
+        return self.root / "notebooks" / self.track / f"{self.name}.ipynb"
+
+    @property
+    def home(self) -> Path:
+        """The untracked folder for what we remember about this user's work."""
+        return self.root / ".dojo"
+
+    def say(self, path: Path) -> str:
+        """A path as the user would type it from the project folder."""
+        return str(path.relative_to(self.root) if path.is_relative_to(self.root) else path)
+
+
+def katas(root: Path = ROOT) -> dict[str, Kata]:
+    """Every kata by name, in the order of learning: track, then what builds on nothing new, then level and name."""
+    folder = root / "solutions"
+    if not folder.is_dir():
+        raise Trouble(f"there is no folder {folder}: the katas live in a checkout of the project; run it from there")
+    paths = [path for path in folder.glob("*/*.py") if path.stem.isidentifier()]
+    _check_unique(paths)
+    found = [_read(path, root) for path in paths]
+    found.sort(key=lambda kata: (TRACKS.index(kata.track), kata.level, kata.name))
+    known = {kata.name: kata for kata in found}
+    placed: dict[str, Kata] = {}
+
+    def place(kata: Kata, above: tuple[str, ...] = ()) -> None:
+        for name in kata.builds_on:
+            if name in known and known[name].track == kata.track and name not in above:
+                place(known[name], (*above, kata.name))
+        placed.setdefault(kata.name, kata)
+
+    for kata in found:
+        place(kata)
+    return placed
+
+
+def select(words: list[str], root: Path = ROOT) -> list[Kata]:
+    """The katas that the words name, each a kata, a track or `all`; no words at all mean `all`.
+
+    They come in the order of the words, none twice. Raises UnknownKata, naming near ones.
+    """
+    known = katas(root)
+    chosen: dict[str, Kata] = {}
+    for word in words or ["all"]:
+        name = _stem(word)
+        members = [k for k in known.values() if word == "all" or name == k.name or word == k.track]
+        if not members:
+            raise UnknownKata(_unknown(word, known))
+        chosen.update((kata.name, kata) for kata in members)
+    return list(chosen.values())
+
+
+def one(word: str, root: Path = ROOT) -> Kata:
+    """The kata of that name, for commands that do not take a track. Raises UnknownKata."""
+    chosen = select([word], root)
+    if len(chosen) != 1:
+        raise UnknownKata(f"'{word}' is {len(chosen)} katas: name one of {', '.join(k.name for k in chosen)}")
+    return chosen[0]
+
+
+def _stem(word: str) -> str:
+    """A kata's name from its file's, as a shell completes it: katas/positions/rope.py means rope."""
+    path = Path(word)
+    above = {"katas", "notebooks"} & set(path.parts[-3:-1])  # or katas/rope.py, as it was without track folders
+    return path.stem if path.suffix in (".py", ".ipynb") and above else word
+
+
+def _unknown(word: str, known: dict[str, Kata]) -> str:
+    import difflib
+
+    names = [*known, *dict.fromkeys(k.track for k in known.values()), "all"]
+    near = difflib.get_close_matches(word.lower(), names, n=3, cutoff=0.5)
+    advice = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}."
+    return f"no kata or track is called '{word}': {advice} `nox -s list` shows them all."
+
+
+def _check_unique(paths: list[Path]) -> None:
+    seen: dict[str, Path] = {}
+    for path in sorted(paths):
+        other = seen.setdefault(path.stem, path)
+        if other is not path:
+            raise BrokenMaster(f"{path}: {other.parent.name} has a {path.stem} too, and a kata has a name of its own")
+
+
+def _read(path: Path, root: Path) -> Kata:
+    track = path.parent.name
+    if track not in TRACKS:
+        raise BrokenMaster(f"{path}: its folder '{track}' is no track: the tracks are {', '.join(TRACKS)}")
+    about = _header(path)
+    try:
+        kata = Kata(
+            name=path.stem,
+            title=str(about["title"]),
+            track=track,
+            level=int(about["level"]),
+            minutes=int(about["minutes"]),
+            builds_on=tuple(map(str, about.get("builds_on") or ())),
+            sources=tuple(map(str, about.get("sources") or ())),
+            root=root,
+        )
+    except KeyError as missing:
+        raise BrokenMaster(f"{path}: the header's `dojo:` block has no {missing}") from None
+    except (TypeError, ValueError) as error:
+        raise BrokenMaster(f"{path}: the header's `dojo:` block cannot be read: {error}") from None
+    if not 1 <= kata.level <= 5:
+        raise BrokenMaster(f"{path}: level is {kata.level}, and levels go from 1 to 5")
+    return kata
+
+
+def _header(path: Path) -> dict:
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    lines = []
+    with path.open(encoding="utf-8") as file:
+        fences = 0
+        for line in file:
+            if line.rstrip() == "# ---":
+                fences += 1
+            elif fences == 1 and line.startswith("#"):
+                lines.append(line[2:])
+            else:
+                break
+            if fences == 2:
+                break
+    try:
+        about = yaml.load("".join(lines), loader)["jupyter"]["dojo"]  # a safe loader either way
+    except yaml.YAMLError as error:
+        raise BrokenMaster(f"{path}: the header is no YAML: {error}") from None
+    except (KeyError, TypeError):
+        about = None
+    if not isinstance(about, dict):
+        raise BrokenMaster(f"{path}: the header between the `# ---` lines has no `dojo:` block under `jupyter:`")
+    return about
+
+
+def load(path: Path) -> ModuleType:
+    """A grader or a master as a module of its own, made anew at each call."""
+    name = "_".join([*path.parts[-3:-1], path.stem])  # graders_positions_rope
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None  # as for every .py file
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

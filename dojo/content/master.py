@@ -1,0 +1,252 @@
+"""Reads a master: its cells, and what follows from them for the stub, the hints, the lesson and the interview.
+
+A master is a Jupytext percent script. Cells tagged `hint`, `solution` and `questions` are for those who ask for them;
+bodies between `### BEGIN SOLUTION` and `### END SOLUTION` are the answer.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dojo.content.catalog import BrokenMaster, Kata
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+NOTEBOOK_ONLY = "active-ipynb"  # Jupytext's tag
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+HEADER = """\
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---"""  # of a script whose own is lost
+
+
+@dataclass
+class Cell:
+    """One cell of a percent script: its `# %%` line, its lines, and where it stands in the file."""
+
+    marker: str
+    lines: list[str]
+    start: int
+
+    @property
+    def markdown(self) -> bool:
+        return "[markdown]" in self.marker
+
+    @property
+    def tags(self) -> list[str]:
+        found = re.search(r"tags=(\[[^]]*\])", self.marker)
+        return json.loads(found[1]) if found else []
+
+    @property
+    def prose(self) -> str:
+        """A markdown cell's text without its comment signs."""
+        return "\n".join(re.sub(r"^# ?", "", line) for line in self.lines).strip()
+
+
+def stub_text(kata: Kata) -> str:
+    """The master without hints, solution cells and solution bodies. Needs no jupytext, for every grading asks it."""
+    text = read_text(kata.master)
+    header, cells = split(text)
+    scopes = _scopes(kata, text)
+    kept: list[tuple[Cell, str]] = []
+    for cell in cells:
+        if {"hint", "solution"} & set(cell.tags):
+            continue
+        lines = cell.lines if cell.markdown else _without_solution(kata, cell, scopes)
+        if cell.markdown and not kept:
+            lines = [*"\n".join(lines).rstrip().split("\n"), *_origins(kata)]
+        if any(line.strip() for line in lines):
+            kept.append((cell, "\n".join(lines).strip("\n")))
+    kept.append(_grading(kata))
+    stub = _script(header, kept)
+    try:
+        ast.parse(stub)
+    except SyntaxError as error:
+        raise BrokenMaster(f"{kata.master}: its stub would not be Python: {error}") from None
+    return stub
+
+
+def lesson_text(kata: Kata) -> str:
+    """The master as a lesson: statement, answer, explanation and figures, without hints and markers."""
+    header, cells = split(read_text(kata.master))
+    kept: list[tuple[Cell, str]] = []
+    for cell in cells:
+        if "hint" not in cell.tags:
+            lines = [line for line in cell.lines if line.strip() not in (BEGIN, END)]
+            lines = [*lines, *_origins(kata)] if cell.markdown and not kept else lines
+            kept.append((cell, "\n".join(lines).strip("\n")))
+    return _script(header, kept)
+
+
+def hints(kata: Kata) -> list[str]:
+    """The hints in Markdown, mildest first."""
+    return [cell.prose for cell in split(read_text(kata.master))[1] if cell.markdown and "hint" in cell.tags]
+
+
+def explanation(kata: Kata) -> str:
+    """What the master says about its answer, in Markdown."""
+    cells = split(read_text(kata.master))[1]
+    return "\n\n".join(cell.prose for cell in cells if cell.markdown and "solution" in cell.tags)
+
+
+def statement(kata: Kata) -> str:
+    """What the kata asks for, in Markdown."""
+    cells = split(stub_text(kata))[1]
+    return next((cell.prose for cell in cells if cell.markdown), "")
+
+
+def questions(kata: Kata) -> str:
+    """What an interviewer asks next, with points of good answers, in Markdown."""
+    cells = split(read_text(kata.master))[1]
+    return "\n\n".join(cell.prose for cell in cells if cell.markdown and "questions" in cell.tags)
+
+
+def solution_code(master: str) -> str:
+    """The code of a master's text alone, as one would write it: no prose, no markers."""
+    bodies = []
+    for cell in split(master)[1]:
+        if not cell.markdown and NOTEBOOK_ONLY not in cell.tags:
+            bodies.append("\n".join(line for line in cell.lines if line.strip() not in (BEGIN, END)).strip("\n"))
+    return "\n\n\n".join(filter(None, bodies)) + "\n"
+
+
+def is_untouched(kata: Kata, text: str) -> bool:
+    """Whether a text defines what the stub does: comments, blank lines and imports alone do not count as work."""
+    stub = stub_text(kata)
+    if text == stub:
+        return True
+    try:
+        return _without_imports(text) == _without_imports(stub)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+
+
+def names(kata: Kata) -> list[str]:
+    """The functions and classes that the kata asks for."""
+    return [node.name for node in ast.parse(stub_text(kata)).body if isinstance(node, DEFINITIONS)]
+
+
+def _without_imports(text: str) -> list[str]:
+    return [ast.dump(node) for node in ast.parse(text).body if not isinstance(node, (ast.Import, ast.ImportFrom))]
+
+
+def read_text(path: Path) -> str:
+    """A script's text with plain newlines and no byte order mark, whatever the editor made of them."""
+    return path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+
+
+def split(text: str) -> tuple[str, list[Cell]]:
+    """A percent script's YAML header and its cells."""
+    lines = text.split("\n")
+    fences = [n for n, line in enumerate(lines[:200]) if line.rstrip() == "# ---"]
+    start = fences[1] + 1 if len(fences) > 1 and fences[0] == 0 else 0
+    cells: list[Cell] = []
+    for number, line in enumerate(lines[start:], start):
+        if re.match(r"# ?%%(?!\w)", line):
+            cells.append(Cell(line.rstrip(), [], number + 1))
+        elif cells:
+            cells[-1].lines.append(line)
+        elif line.strip():
+            cells.append(Cell("# %%", [line], number))
+    return "\n".join(lines[:start]), cells
+
+
+def _origins(kata: Kata) -> list[str]:
+    """What the kata builds on and where it comes from, as the last lines of its statement."""
+    said = f"**Builds on** {', '.join(kata.builds_on)}. " if kata.builds_on else ""
+    said += f"**Sources:** {'; '.join(kata.sources)}." if kata.sources else ""
+    lines = textwrap.wrap(said, 120, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
+    return ["#", *lines] if lines else []
+
+
+def _grading(kata: Kata) -> tuple[Cell, str]:
+    """The cell that grades what a notebook has defined. Active there alone: in a script Jupytext makes it comments."""
+    code = [
+        "import sys",
+        "",
+        'sys.path.append("../..")  # the project',
+        "from dojo import check",
+        "",
+        f'check("{kata.name}")',
+    ]
+    cell = Cell(f'# %% tags=["{NOTEBOOK_ONLY}"]', [f"# {line}".rstrip() for line in code], 0)
+    return cell, "\n".join(cell.lines)
+
+
+def _stub_header(header: str) -> str:
+    """The header without the `dojo:` block, which describes the kata and not the notebook."""
+    kept, depth = [], None
+    for line in header.split("\n"):
+        indent = len(line) - len(line.removeprefix("#").lstrip(" "))
+        if depth is not None and indent > depth:
+            continue
+        depth = indent if line.removeprefix("#").strip() == "dojo:" else None
+        if depth is None:
+            kept.append(line)
+    return "\n".join(kept) + "\n\n"
+
+
+def _scopes(kata: Kata, text: str) -> list[tuple[int, int, bool]]:
+    """First line, last line and whether it is a function, for each def and class of the master, outermost first."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        raise BrokenMaster(f"{kata.master}, line {error.lineno}: {error.msg}") from None
+    found = [n for n in ast.walk(tree) if isinstance(n, DEFINITIONS)]
+    return sorted((n.lineno, n.end_lineno or n.lineno, not isinstance(n, ast.ClassDef)) for n in found)
+
+
+def _without_solution(kata: Kata, cell: Cell, scopes: list[tuple[int, int, bool]]) -> list[str]:
+    lines: list[str] = []
+    opened = None
+    for number, line in enumerate(cell.lines, cell.start + 1):
+        word = line.strip()
+        if (word == BEGIN) is (opened is not None) and word in (BEGIN, END):
+            raise BrokenMaster(f"{kata.master}, line {number}: `{word}` without its partner")
+        if word == BEGIN:
+            opened = number
+            inside = [function for first, last, function in scopes if first <= number <= last]
+            # methods that only the answer needs vanish from their class, as helpers vanish from the module
+            if inside and inside[-1] and line[0] == " ":
+                lines.append(line.replace(BEGIN, "raise NotImplementedError"))
+        elif word == END:
+            opened = None
+        elif opened is None:
+            lines.append(line)
+    if opened is not None:
+        raise BrokenMaster(f"{kata.master}, line {opened}: `{BEGIN}` without its partner")
+    return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines)).split("\n")
+
+
+def _script(header: str, cells: list[tuple[Cell, str]]) -> str:
+    """A percent script of these cells and their bodies."""
+    parts = [_stub_header(header)]
+    for (cell, body), (following, next_body) in zip(cells, [*cells[1:], (None, "")], strict=True):
+        blank = _blank_lines(cell, body, following, next_body)
+        parts.append(f"{cell.marker}\n{body}\n" + "\n" * blank)
+    return "".join(parts)
+
+
+def _blank_lines(cell: Cell, body: str, following: Cell | None, next_body: str) -> int:
+    """Blank lines after a cell as PEP 8, and so ruff, wants them when cells between have gone."""
+    if following is None:
+        return 0
+    after_definition = not cell.markdown and body.rsplit("\n", 1)[-1].startswith(" ")
+    definition_next = not following.markdown and re.match(r"(async def|def|class|@)", next_body)
+    return 2 if after_definition or (not cell.markdown and definition_next) else 1

@@ -1,0 +1,235 @@
+"""Keeps a kata's script and its notebook the same: after each change of one side the other follows.
+
+What both sides were when they last agreed is remembered by hash, so that an unchanged pair costs two hashes, and a
+change of both sides is noticed. Nothing is overwritten without a copy under `.dojo/kept`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING
+
+from dojo.content import build, files, master
+from dojo.content.catalog import Kata, Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from nbformat import NotebookNode
+
+COPIES = 50  # of each file, made by syncing alone; a sync can follow every save
+
+
+class SyncError(Trouble):
+    """One side cannot be read or written; both are as they were."""
+
+
+class Conflict(SyncError):
+    """Both sides changed since they last agreed, and they differ; both are as they were."""
+
+
+def sync(kata: Kata, source: str | None = None) -> str | None:
+    """Make script and notebook agree; `source`, "script" or "notebook", says which one is right whatever changed.
+
+    Returns a sentence for the user when a file was written. Raises SyncError or Conflict, and then wrote nothing.
+    """
+    script, book, agreed = _read(kata.stub), _read(kata.notebook), _agreed(kata)
+    if source is None and script is not None and book is not None and not _changed(agreed, script, book):
+        return None
+    truth = _truth(kata, script, book, source, agreed)
+    said = None
+    if truth == "script" and script is not None:
+        old = None
+        if book is not None:
+            with suppress(SyncError) if source == "script" else nullcontext():
+                old = _load(kata, book)
+        node = _notebook(kata, _text(kata, script), old)
+        said = _write(kata, kata.notebook, book, build.notebook_text(node), kata.stub)
+    elif truth == "notebook" and book is not None:
+        new = script_text(_load(kata, book), script)
+        said = _write(kata, kata.stub, script, new, kata.notebook)
+    record(kata)
+    return said
+
+
+def pending(kata: Kata) -> set[str]:
+    """The sides, "script" and "notebook", that changed since both last agreed; quick, and never an error."""
+    return _changed(_agreed(kata), _read(kata.stub) or b"", _read(kata.notebook) or b"")
+
+
+def record(kata: Kata) -> None:
+    """Remember the two files as they are now as agreeing."""
+    now = {"script": files.digest(kata.stub.read_bytes()), "notebook": files.digest(kata.notebook.read_bytes())}
+    files.update_state(_state(kata), kata.name, now)
+
+
+def has_changed(kata: Kata, side: str, path: Path) -> bool:
+    """Whether what is in a file is another text than that side's when both last agreed."""
+    return (_agreed(kata) or {}).get(side) != files.digest(path.read_bytes())
+
+
+def take_as_agreed(kata: Kata, sides: Iterable[str]) -> None:
+    """Remember these sides as they are now, and the others as they were when both last agreed."""
+    paths = {"script": kata.stub, "notebook": kata.notebook}
+    now = {side: files.digest(paths[side].read_bytes()) for side in sides if paths[side].exists()}
+    if now:
+        files.update_state(_state(kata), kata.name, (_agreed(kata) or {}) | now)
+
+
+def _truth(kata: Kata, script: bytes | None, book: bytes | None, source: str | None, agreed: dict | None) -> str | None:
+    """Which side the other has to follow; None when they agree."""
+    sides = {"script": script, "notebook": book}
+    if source is not None and sides[source] is None:
+        missing = kata.stub if source == "script" else kata.notebook
+        raise SyncError(f"{kata.say(missing)} is not there, so it cannot be the side to keep")
+    if script is None and book is None:
+        raise SyncError(
+            f"neither {kata.say(kata.stub)} nor {kata.say(kata.notebook)} is there: "
+            f"`nox -s reset -- {kata.name}` makes both afresh"
+        )
+    if script is None or book is None:
+        return "notebook" if script is None else "script"
+    if source is not None:
+        return source
+    script_built, book_built = build.as_built(kata)
+    if script_built and book_built and agreed is None:
+        return None
+    if _cells(_parse(_text(kata, script))) == _cells(_parse(script_text(_load(kata, book), None))):
+        return None
+    changed = _changed(agreed, script, book)
+    if len(changed) == 1:
+        return changed.pop()
+    if agreed is None and script_built != book_built:
+        return "notebook" if script_built else "script"
+    raise Conflict(
+        f"{kata.say(kata.stub)} and {kata.say(kata.notebook)} have both changed, and they differ. Both are as you left "
+        f"them. Say which one is right: `nox -s sync -- {kata.name} --from script` or "
+        f"`nox -s sync -- {kata.name} --from notebook`. A copy of the other goes to .dojo/kept."
+    )
+
+
+def _agreed(kata: Kata) -> dict | None:
+    """The hashes of both sides when they last agreed; None when that is not known to have been."""
+    found = files.read_state(_state(kata)).get(kata.name)
+    return found if isinstance(found, dict) or found is None else {}
+
+
+def _changed(agreed: dict | None, script: bytes, book: bytes) -> set[str]:
+    now = {"script": files.digest(script), "notebook": files.digest(book)}
+    return {side for side, value in now.items() if (agreed or {}).get(side) != value}
+
+
+def _state(kata: Kata) -> Path:
+    return kata.home / "sync.json"
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _text(kata: Kata, script: bytes) -> str:
+    try:
+        text = script.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise SyncError(f"{kata.say(kata.stub)} is not UTF-8 (byte {error.start}): save it as UTF-8") from None
+    if line := _conflict_line(text):
+        raise SyncError(
+            f"{kata.say(kata.stub)} has Git's conflict markers (line {line}): settle them in your editor, or take "
+            f"the notebook's version with `nox -s sync -- {kata.name} --from notebook`"
+        )
+    return text
+
+
+def _load(kata: Kata, book: bytes) -> NotebookNode:
+    """The notebook as nbformat sees it. Raises SyncError."""
+    import nbformat
+
+    try:
+        text = book.decode("utf-8-sig")
+        json.loads(text)  # says where it breaks off, which nbformat does not
+        node = nbformat.reads(text, as_version=4)  # only logs what the schema minds; cells are enough for us
+        _cells(node)
+        return node
+    except Exception as error:  # nbformat raises a dozen kinds over broken files, and all mean the same here
+        line = _conflict_line(book.decode("utf-8", "replace"))
+        why = f"it has Git's conflict markers (line {line})" if line else _why(error)
+        raise SyncError(
+            f"{kata.say(kata.notebook)} cannot be read as a notebook: {why}. It is as you left it. Mend it, or make it "
+            f"again from {kata.say(kata.stub)} with `nox -s sync -- {kata.name} --from script` (a copy goes to "
+            ".dojo/kept)."
+        ) from None
+
+
+def _why(error: Exception) -> str:
+    return f"it is no JSON ({error})" if isinstance(error, json.JSONDecodeError) else str(error).split("\n")[0]
+
+
+def _conflict_line(text: str) -> int | None:
+    found = re.search(r"^\s*<<<<<<< ", text, re.MULTILINE)
+    return text.count("\n", 0, found.end()) + 1 if found else None
+
+
+def _parse(script: str) -> NotebookNode:
+    import jupytext
+
+    return jupytext.reads(script, fmt="py:percent")
+
+
+def _cells(node: NotebookNode) -> list[tuple[str, str]]:
+    return [(cell.cell_type, cell.source.replace("\r\n", "\n").strip("\n")) for cell in node.cells]
+
+
+def _notebook(kata: Kata, script: str, old: NotebookNode | None) -> NotebookNode:
+    """The script as a notebook, with the outputs of those cells of the old one that have not changed."""
+    from jupytext.combine import combine_inputs_with_outputs
+
+    fresh = build.notebook(script)
+    if old is None:
+        if not build.as_built(kata)[0]:
+            del fresh.metadata["dojo"]  # these fingerprints are for what build wrote, not for the user's work
+        return fresh
+    known = {source for _, source in _cells(old)}
+    node = combine_inputs_with_outputs(fresh, old, fmt="py:percent")
+    node.nbformat_minor = 5
+    node.metadata = old.metadata
+    ids: set[str] = set()
+    for number, cell in enumerate(node.cells):
+        if cell.cell_type == "code" and cell.source.strip("\n") not in known:
+            cell.outputs, cell.execution_count = [], None
+        if cell.get("id") in ids or not cell.get("id"):
+            cell.id = f"{number:02d}-{files.digest(f'{number} {cell.source}')[:8]}"
+        ids.add(cell.id)
+    return node
+
+
+def script_text(node: NotebookNode, old: bytes | None) -> str:
+    """The notebook as a script, with the header and the newlines of the old one."""
+    import jupytext
+
+    header = master.split((old or b"").decode("utf-8-sig", "replace").replace("\r\n", "\n"))[0] or master.HEADER
+    bare = node.copy()
+    bare.metadata = type(node)({"jupytext": {"notebook_metadata_filter": "-all"}})
+    body = jupytext.writes(bare, fmt="py:percent")
+    body = body[len(master.split(body)[0]) :].lstrip("\n")
+    text = f"{header}\n\n{body}"
+    return text.replace("\n", "\r\n") if b"\r\n" in (old or b"") else text
+
+
+def _write(kata: Kata, target: Path, old: bytes | None, new: str, origin: Path) -> str:
+    """Replace `target`, whose content was `old`, and keep that."""
+    said = f"{kata.say(target)} brought up to date from {kata.say(origin)}"
+    if old is None:
+        said = f"{kata.say(target)} made from {kata.say(origin)}"
+    else:
+        kept = files.keep(kata.home / "kept" / "sync", target, old, COPIES)
+        said += f" (before: {kata.say(kept)})"
+    if _read(target) != old:
+        raise SyncError(f"{kata.say(target)} was saved by another program just now: nothing was written, run it again")
+    files.write_atomic(target, new)
+    return said

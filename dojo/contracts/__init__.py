@@ -1,0 +1,35 @@
+"""What graders are written in, for their one line of imports."""
+
+# ruff: noqa: F401
+
+from dojo.contracts.attention import (
+    FUSED,
+    NO_KEY_FOR_THE_SECOND,
+    AttentionContract,
+    HeadsContract,
+    UnnormedContract,
+    one_head_blind,
+    very_large_scores,
+)
+from dojo.contracts.checks.assertions import (
+    Wrong,
+    assert_raises,
+    assert_state_unchanged,
+    assert_stays_in_torch,
+    fail,
+    match,
+    tensor,
+)
+from dojo.contracts.checks.inputs import Call, Draw
+from dojo.contracts.checks.known_bugs import WIDER, Equivalent, KnownBugs
+from dojo.contracts.checks.operations import Ban, assert_constant_op_count, operation_count
+from dojo.contracts.checks.parameters import drawn_from_normal, parameters_are
+from dojo.contracts.checks.tolerance import HALF, Formula
+from dojo.contracts.function import Contract
+from dojo.contracts.generator import GeneratorContract
+from dojo.contracts.harness import Maker, core, fast, half_precisions, robust
+from dojo.contracts.layers import DropoutContract, NormContract, silenced
+from dojo.contracts.module import ModuleContract, NormedContract, PrecomputedTablesContract
+from dojo.judge.proxy import Attempt
+from dojo.verdict.failures import Fault
+from dojo.verdict.types import Label, Outcome, Section

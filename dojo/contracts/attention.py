@@ -1,0 +1,190 @@
+"""What house rule 9 asks of everything that attends: masks of every shape that broadcasts, and rows that see nothing.
+
+The oracle takes one query head at a time and cuts its rows out of the projections, so no head can meet another.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from dojo.contracts.checks.assertions import assert_raises, fail, tensor
+from dojo.contracts.checks.inputs import Call, Draw
+from dojo.contracts.checks.operations import Ban
+from dojo.contracts.harness import Maker, core, robust
+from dojo.contracts.module import ModuleContract
+from dojo.contracts.oracles import WAYS, heads_one_by_one, library, weights
+from dojo.judge.proxy import Attempt
+
+FUSED = Ban(
+    r"scaled_dot_product|_native_multi_head|flash_attention|efficient_attention|_cudnn_attention|flex_attention",
+    ("torch.nn.MultiheadAttention", "torch.nn.functional.multi_head_attention_forward"),
+)
+
+NO_KEY_FOR_THE_SECOND = torch.tensor([True, False])[:, None, None, None]
+
+
+def one_head_blind(d: Draw, heads: int) -> Tensor:
+    """A mask (1, heads, 5, 5) by which some queries see nothing in one head and something in the others."""
+    mask = d.mask(1, heads, 5, 5)
+    mask[..., 0] = True
+    mask[0, 0, 1] = mask[0, -1, 3] = False
+    return mask
+
+
+def very_large_scores(made: Call) -> Call:
+    """The same with scores that spread by tens of thousands: what only lowers them does not hide them."""
+    grown = {name: 100 * value for name, value in made.params.items() if re.search(r"attn\.[qk]_proj\.weight", name)}
+    return replace(made, params=made.params | grown)
+
+
+class HeadsContract(ModuleContract):
+    """A module that divides d_model among heads."""
+
+    @classmethod
+    def of_heads(cls, heads: int) -> dict[str, int]:
+        """The constructor arguments that say how many heads there are."""
+        return {"num_heads": heads}
+
+    @robust
+    def test_heads_must_divide_the_model(self, attempt: Attempt, draw: Draw) -> None:
+        made = next(iter(self.cases.values()))(draw)
+        for d_model, heads in ((13, 3), (4, 8)):
+            inputs = {
+                k: draw.normal(*v.shape[:-1], d_model) if v.is_floating_point() else v for k, v in made.inputs.items()
+            }
+            init = made.init | type(self).of_heads(heads) | {"d_model": d_model}
+            call = replace(made, inputs=inputs, init=init, params={})
+
+            def use(call: Call = call) -> None:
+                callee, args, kwargs = self.prepare_call(attempt, call)
+                callee.request(args, kwargs)
+
+            assert_raises(use, d_model, heads, sentence="d_model that num_heads does not divide is a ValueError")
+
+
+class UnnormedContract(HeadsContract):
+    """What attends to inputs as they come: no norm keeps its queries and keys small."""
+
+    @robust
+    def test_float16_scores_of_inputs_near_300_do_not_overflow(self, attempt: Attempt, draw: Draw) -> None:
+        """Every query is a key too, so that some score is a sum of squares, beyond float16. Which key wins is open."""
+        made = next(iter(self.cases.values()))(draw)
+        queries = {k: v for k, v in made.params.items() if k.endswith("q_proj.weight")}
+        keys = {k.replace("q_proj", "k_proj"): v for k, v in queries.items()}
+        made = replace(made, params=made.params | {k: v[: len(made.params[k])] for k, v in keys.items()})
+        made = made.with_inputs(**{k: 300 * v for k, v in made.inputs.items() if v.is_floating_point()})
+        half = made.cast(torch.float16).to(attempt.device)
+        args, kwargs = self.arguments(half)
+        with torch.no_grad(), self.case_context(attempt, "inputs of ±300, the rows of k_proj those of q_proj", half):
+            got = tensor(self.ready(attempt, half, torch.float16)(*args, **kwargs), attempt.device)
+            if not got.isfinite().all():
+                seen = f"got {got.flatten()[:4].tolist()} …: products of q and k pass 65,504, float16's largest"
+                fail("scores of float16 inputs near 300 do not overflow", seen)
+
+
+class AttentionContract(UnnormedContract):
+    """Self-attention of several heads. A subclass says how its constructor is called and how wide its keys are."""
+
+    oracle = staticmethod(heads_one_by_one(library))
+    variants = tuple(heads_one_by_one(way) for way in WAYS)
+    axes: ClassVar = {
+        "x": "batch q_len d_model",
+        "context": "batch k_len d_model",
+        "mask": "batch heads q_len k_len",
+        "result": "batch q_len d_model",
+    }
+    representative = (
+        "no_mask",
+        "a_mask_for_each_head_of_each_entry",
+        "one_entry_is_all_padding",
+        "a_context_and_a_mask",
+    )
+    heads, head_dim = 3, 4
+    time_limit = 12.0
+
+    @classmethod
+    def kv_heads(cls, heads: int) -> int:
+        """How many key heads serve this many query heads."""
+        return heads
+
+    @classmethod
+    def call(
+        cls, d: Draw, batch: int, seq: int, heads: int = 0, head_dim: int = 0, logit_scale: float = 2.0, **more: Tensor
+    ) -> Call:
+        """A call on normal inputs."""
+        heads, head_dim = heads or cls.heads, head_dim or cls.head_dim
+        params = weights(d, heads * head_dim, cls.kv_heads(heads) * head_dim, logit_scale)
+        init = {"d_model": heads * head_dim, **cls.of_heads(heads)}
+        return Call({"x": d.normal(batch, seq, heads * head_dim), **more}, init, params)
+
+    @classmethod
+    def complete(cls) -> None:
+        h = cls.heads
+
+        def case(*mask: int, share: float = 0.6, batch: int = 2, seq: int = 5) -> Maker:
+            if not mask:
+                return lambda d: cls.call(d, batch, seq)
+            return lambda d: cls.call(d, batch, seq, mask=d.mask(*mask, share=share))
+
+        own = {
+            "no_mask": case(),
+            "a_mask_for_all": case(5, 5),
+            "a_mask_for_each_entry_of_the_batch": case(2, 1, 5, 5),
+            "padding": case(2, 1, 1, 5),
+            "a_mask_for_each_head": case(1, h, 5, 5),
+            "a_mask_for_each_head_of_each_entry": case(2, h, 5, 5, share=0.4),
+            "three_axes_of_mask": case(h, 5, 5),
+            "three_axes_of_mask_and_as_many_entries_as_heads": case(h, 5, 5, batch=h),
+            "queries_hidden_in_one_head_alone": lambda d: cls.call(d, 2, 5, mask=one_head_blind(d, h)),
+            "as_many_heads_as_tokens": lambda d: cls.call(d, 2, 4, heads=4, mask=d.mask(2, 1, 1, 4)),
+            "very_large_scores": lambda d: cls.call(d, 2, 5, logit_scale=150.0, mask=d.mask(2, 1, 5, 5)),
+            "very_large_scores_and_no_mask": lambda d: cls.call(d, 2, 5, logit_scale=150.0),
+            "one_entry_is_all_padding": lambda d: cls.call(
+                d, 2, 5, mask=torch.tensor([True, False])[:, None, None, None].expand(2, 1, 1, 5) & d.mask(5, 5)
+            ),
+        }
+        cls.cases = own | cls.__dict__.get("cases", {})
+        cls.more_shapes = {
+            "one_token": case(batch=2, seq=1),
+            "one_entry_one_token": case(batch=1, seq=1),
+            "one_token_that_sees_nothing": lambda d: cls.call(d, 2, 1, mask=NO_KEY_FOR_THE_SECOND),
+            "one_head": lambda d: cls.call(d, 2, 5, heads=1, head_dim=6, mask=d.mask(2, 1, 1, 5)),
+            "head_dim_one": lambda d: cls.call(d, 2, 5, heads=h, head_dim=1),
+        } | cls.__dict__.get("more_shapes", {})
+        cls.growth = {
+            "batch": lambda d, n: cls.call(d, n, 5, mask=d.mask(n, 1, 5, 5)),
+            "seq": lambda d, n: cls.call(d, 2, n, mask=d.mask(n, n)),
+            "heads": lambda d, n: cls.call(d, 2, 5, heads=n, mask=d.mask(n, 5, 5)),
+            "width": lambda d, n: cls.call(d, 2, 5, head_dim=n, mask=d.mask(5, 5)),
+        } | cls.__dict__.get("growth", {})
+        super().complete()
+
+    @classmethod
+    def precision_sensitive(cls, d: Draw) -> Call:
+        return cls.call(d, 2, 5, head_dim=5)
+
+    @classmethod
+    def near_300(cls, d: Draw) -> Call:
+        # So many keys of about equal weight that a sum of values overflows before it is divided.
+        call = cls.call(d, 1, 260, logit_scale=0.02)
+        return call.with_inputs(x=300 + d.normal(1, 260, call.init["d_model"]))
+
+    @classmethod
+    def timed(cls, d: Draw) -> Call:
+        return cls.call(d, 4, 96, heads=6, head_dim=8, mask=d.mask(96, 96))
+
+    @core
+    def test_no_key_behind_the_mask_has_any_influence(self, attempt: Attempt, draw: Draw) -> None:
+        causal = torch.ones(5, 5, dtype=torch.bool).tril()
+        call = type(self).call(draw, 2, 5, mask=causal).to(attempt.device)
+        module, (x, mask) = self.ready(attempt, call), call.inputs.values()
+        changed = x.clone()
+        changed[:, 3:] = draw.normal(2, 2, x.shape[-1], scale=5).to(x.device)
+        before, after = (tensor(module(each, mask=mask), attempt.device).detach() for each in (x, changed))
+        if before.shape != x.shape or not torch.allclose(before[:, :3], after[:, :3], atol=1e-5):
+            fail("what the mask hides has no influence", "tokens 3 and 4 changed what tokens 0 to 2 give")

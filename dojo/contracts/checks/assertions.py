@@ -1,0 +1,121 @@
+"""How a check ends: what is asserted of an answer, and how a failure reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+from dojo.contracts.checks.tolerance import error_ratio
+from dojo.judge.proxy import Callee
+from dojo.verdict.axes import axis_names
+from dojo.verdict.failures import Fault, Raised
+from dojo.verdict.mismatch.describe import describe
+from dojo.verdict.types import Label, Outcome, Section
+
+
+class Wrong(Fault):
+    """An answer that is not what the contract asks for. `got` and `allowed` let it be compared with a known bug's."""
+
+    def __init__(
+        self,
+        sentence: str,
+        *sections: Section,
+        got: Any = None,
+        expected: Tensor | None = None,
+        allowed: Tensor | None = None,
+        ratio: Tensor | None = None,
+        axes: tuple[str, ...] = (),
+        where: str = "",
+    ) -> None:
+        super().__init__(Outcome.WRONG, Section(Label.CONTRACT, sentence), *sections)
+        self.sentence, self.got, self.expected, self.allowed = sentence, got, expected, allowed
+        self.axes, self.where = axes, where
+        self.ratio = ratio  # the error in units of the allowed error, None where none was measured
+
+    @property
+    def worst(self) -> float:
+        """The largest error in units of the allowed error, 0 where none was measured."""
+        return float(self.ratio.max()) if self.ratio is not None and self.ratio.numel() else 0.0
+
+
+def fail(sentence: str, *facts: str) -> NoReturn:
+    """End the check: the contract's sentence, then what was seen instead."""
+    raise Wrong(sentence, *(Section(Label.FACTS, fact) for fact in facts))
+
+
+def tensor(value: Any, device: str = "cpu") -> Tensor:
+    """`value`, once it is sure to be a tensor with data on this device.
+
+    Raises:
+        Wrong: it is none.
+    """
+    if not isinstance(value, Tensor):
+        fail("the result is a tensor", f"got a {type(value).__name__}, not a torch.Tensor")
+    if value.device.type != device.partition(":")[0]:
+        fail("the result is on the device of the input", f"got it on {value.device}, expected it on {device}")
+    return value
+
+
+def match(
+    got: Any,
+    expected: Tensor,
+    allowed: Tensor | None,
+    sentence: str,
+    axes: str,
+    *context: Section,
+    inputs: Mapping[str, Any] | None = None,
+) -> float:
+    """Compare a tensor with the oracle's; returns the largest error in units of the allowed error.
+
+    `allowed=None` asks for equality. The dtype is the caller's to check; `inputs` are those of the call, by name.
+
+    Raises:
+        Wrong: with facts, elements, pattern and map.
+    """
+    got = tensor(got)
+    ratio = None
+    if got.shape == expected.shape and got.is_complex() == expected.is_complex():
+        ratio = error_ratio(got, expected, None if got.is_complex() else allowed)
+        if not ratio.numel() or float(ratio.max()) <= 1:
+            return float(ratio.max()) if ratio.numel() else 0.0
+    allowed = torch.zeros(expected.shape, dtype=torch.float64) if allowed is None else allowed
+    names = axis_names(expected.dim(), axes.split())
+    sections = describe(got, expected, allowed, ratio, names, inputs or {})
+    raise Wrong(sentence, *context, *sections, got=got, expected=expected, allowed=allowed, ratio=ratio, axes=names)
+
+
+def assert_raises(call: Callable[[], Any], *values: Any, sentence: str, error: str = "ValueError") -> None:
+    """The call raises this error, or one derived from it, whose text holds each of `values`; of a tuple, one."""
+
+    def held(value: Any, text: str) -> bool:
+        return re.search(rf"(?<!\w)(?<!\d\.){re.escape(str(value))}(?!\w)", text) is not None
+
+    try:
+        call()
+    except Raised as raised:
+        if error not in raised.bases:
+            fail(sentence, f"it raised {raised.kind}: {raised.text}", f"expected {error}")
+        choices = [value if isinstance(value, tuple) else (value,) for value in values]
+        missing = [" or ".join(map(str, each)) for each in choices if not any(held(v, raised.text) for v in each)]
+        if missing:
+            said = f"the message does not hold {' or '.join(missing)}: {raised.text!r}"
+            fail(f"{sentence} whose message holds the offending values", said)
+        return
+    fail(sentence, "nothing was raised")
+
+
+def assert_state_unchanged(reply: dict, what: str = "a call") -> None:
+    """A call that was watched left global state alone."""
+    if reply["changed"]:
+        fail(f"{what} leaves global state alone", f"changed: {', '.join(reply['changed'])}")
+
+
+def assert_stays_in_torch(callee: Callee, *args: Any) -> None:
+    """A call processes nothing to another framework."""
+    foreign = callee.observe(*args)["foreign"]
+    if foreign:
+        fail("the computation stays in PyTorch", f"it was handed a {foreign[0]}")

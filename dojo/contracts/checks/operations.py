@@ -1,0 +1,87 @@
+"""What an attempt may use, and how many operations it may take."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+
+from dojo.contracts.checks.assertions import fail
+from dojo.verdict.failures import Fault, Forbidden
+from dojo.verdict.types import Label, Outcome, Section
+
+NAMESPACES = frozenset(name.split("::")[0] for name in torch._C._dispatch_get_all_op_names())
+
+
+@dataclass(frozen=True)
+class Ban:
+    """What an attempt may not use: operations by regular expression, Python functions and modules by dotted name."""
+
+    operations: str
+    functions: tuple[str, ...] = ()
+
+    def judge(self, reading: dict, parts: dict[str, str]) -> None:
+        """Raise `Forbidden` if a reading shows something banned, naming the line where the source shows it."""
+        pattern = re.compile(self.operations) if self.operations else None
+        ran = {*reading["profiled"], *(n if "::" in n else f"aten::{n}" for n in reading["operations"])}
+        # What the attempt itself calls softmax, a scripted function or an operation of its own, is not torch's.
+        used = sorted(name for name in ran if pattern and pattern.search(name) and name.split("::")[0] in NAMESPACES)
+        used = sorted(reading["entered"]) or used
+        if reading["foreign"]:
+            raise Forbidden(f"the computation must stay in PyTorch: it was handed a {reading['foreign'][0]}")
+        if used:
+            name = min(used, key=lambda n: (n.startswith("aten::_"), len(n)))
+            shown = Section(Label.FACTS, f"all that ran of it: {', '.join(used)}")
+            lines = source_lines(parts, {n.rpartition(":")[2].rpartition(".")[2].strip("_") for n in used})
+            places = [Section(Label.TRACEBACK, lines)] if lines else []
+            raise Forbidden(f"`{name}` is not allowed: it does the work of this kata", shown, *places)
+
+
+NOTHING_BANNED = Ban("")
+
+
+def operation_count(reading: dict) -> int:
+    """How many operations ran, in whichever thread; the profiler counts those within others besides.
+
+    Raises Wrong when there were none: what needs no operation was not computed.
+    """
+    count = max(sum(reading["operations"].values()), sum(reading["profiled"].values()))
+    if count == 0:
+        fail("the result is computed by PyTorch's operations", "not one was seen")
+    return count
+
+
+def assert_constant_op_count(axis: str, sizes: tuple[int, int], counts: list[int], where: str = "") -> None:
+    """The number of operations is the same at both sizes.
+
+    A few more or less are a matter of shapes; one more for each further element is a loop.
+    """
+    if counts[1] - counts[0] >= sizes[1] - sizes[0]:
+        sentence = f"the number of tensor operations{where} does not grow with {axis}"
+        seen = f"{counts[0]} operations with {axis} {sizes[0]}, {counts[1]} with {axis} {sizes[1]}"
+        raise Fault(Outcome.SLOW, Section(Label.CONTRACT, sentence), Section(Label.FACTS, seen))
+
+
+def source_lines(parts: dict[str, str], names: Iterable[str]) -> str:
+    """The lines that mention one of these names as a name or attribute, each part of the source by its label."""
+    wanted = set(names)
+    found = [f"{label}line {n}: {line}" for label, source in parts.items() for n, line in _mentions(source, wanted)]
+    return "\n".join(found[:5])
+
+
+def _mentions(source: str, wanted: set[str]) -> list[tuple[int, str]]:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    numbers = {
+        node.lineno
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Attribute) and node.attr.strip("_") in wanted)
+        or (isinstance(node, ast.Name) and node.id.strip("_") in wanted)
+    }
+    lines = source.splitlines()
+    return [(n, lines[n - 1].strip()) for n in sorted(numbers)]

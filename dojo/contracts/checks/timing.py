@@ -1,0 +1,61 @@
+"""Which of two calls is slower: a sequential sign test on interleaved pairs, with three answers.
+
+Each pair runs both calls in random order on changed inputs and asks one question: did the attempt take more than
+`limit` times as long as the reference? Wald's test (p0 = 0.3 against p1 = 0.7) calls an attempt slow wrongly once in
+a million times, after 17 pairs that agree, and fast wrongly once in a hundred, after 6; these are the odds at the
+borders, where only seven pairs of ten say the right thing. What it cannot decide is *undecided*, and never a failure.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+
+from dojo.verdict.failures import Fault
+from dojo.verdict.types import Label, Outcome, Section
+
+P0, P1, MOST_PAIRS = 0.3, 0.7, 120
+FALSE_ALARM, MISS = 1e-6, 1e-2
+SLEEP_ALLOWANCE = 0.05  # seconds by the wall clock that a busy machine may take on top of four times the limit
+Reading = tuple[float, float]  # processor seconds, wall seconds
+
+
+@dataclass(frozen=True)
+class Race:
+    """How it ended: `slower` is True, False or None for undecided; `ratio` is the median over the pairs."""
+
+    slower: bool | None
+    ratio: float
+    pairs: int
+
+
+def race(attempt: Callable[[], Reading], reference: Callable[[], Reading], limit: float, rng: random.Random) -> Race:
+    """Run pairs until the sign test decides whether `attempt` takes more than `limit` times what `reference` does."""
+    step_up, step_down = math.log(P1 / P0), math.log((1 - P1) / (1 - P0))
+    slow, fast = math.log((1 - MISS) / FALSE_ALARM), math.log(MISS / (1 - FALSE_ALARM))
+    score = 0.0
+    ratios: list[float] = []
+    while len(ratios) < MOST_PAIRS:
+        order = [attempt, reference]
+        rng.shuffle(order)
+        reading = {run: run() for run in order}
+        (cpu, wall), (cpu_reference, wall_reference) = reading[attempt], reading[reference]
+        ratios.append(cpu / max(cpu_reference, 1e-9))
+        over = cpu > limit * cpu_reference or wall > 4 * limit * wall_reference + SLEEP_ALLOWANCE
+        score += step_up if over else step_down
+        if not fast < score < slow:
+            return Race(score > 0, median(ratios), len(ratios))
+    return Race(None, median(ratios), len(ratios))
+
+
+def assert_time_within(limit: float, result: Race) -> None:
+    """A race says that at most `limit` times the reference's time is taken; one that is undecided fails nothing."""
+    told = f"{result.ratio:.1f} × the reference's time (median of {result.pairs} pairs), limit {limit} ×"
+    if result.slower is None:
+        raise Fault(Outcome.UNDECIDED, Section(Label.CONTRACT, f"too close to call: {told}"))
+    if result.slower:
+        sentence = f"takes at most {limit} × the time of the reference"
+        raise Fault(Outcome.SLOW, Section(Label.CONTRACT, sentence), Section(Label.FACTS, told))

@@ -1,0 +1,275 @@
+"""The house rules of a function of tensors, as checks. A grader subclasses `Contract` and says what is its kata's own.
+
+Each test's name is a sentence of the contract; its tier is its mark. What a subclass states besides `Harness`'s:
+
+- `cases`, small ones first; `more_shapes`, further shapes that house rule 1 asks for;
+- `oracle(init, params, **inputs)`, dumber than the solution or someone else's, differentiable in float64;
+- `variants`, at least three accepted evaluations of the same map, the least accurate accepted one among them;
+- `ban`, `time_limit`, for what it may use and cost, and `near_300`.
+
+A case is a function of a `Draw`, or the named sizes that `call` is given beyond its own defaults: with
+`call(d, batch=2, seq=5, d_model=6)` the case `{"seq": 1}` has one token. From the sizes come, where a grader does not
+state them itself, `growth` (each size of `grows`), `linear_in` (the size `memory_in`) and `timed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from dojo.contracts.checks import tolerance
+from dojo.contracts.checks.assertions import assert_state_unchanged, fail
+from dojo.contracts.checks.inputs import Call, Draw
+from dojo.contracts.checks.operations import NOTHING_BANNED, Ban, assert_constant_op_count, operation_count
+from dojo.contracts.checks.timing import assert_time_within
+from dojo.contracts.checks.tolerance import is_floating
+from dojo.contracts.harness import Harness, Maker, bare, core, fast, half_precisions, robust, transposed
+from dojo.judge.proxy import Attempt, Module
+from dojo.verdict.failures import Fault, Raised
+from dojo.verdict.types import Label, Outcome, Section
+
+Case = Maker | Mapping[str, Any]
+
+
+class Contract(Harness):
+    """What the house rules ask of a function of tensors."""
+
+    # Where a `Maker` is declared, a grader may write a `Case`: `complete` makes it one.
+    call: ClassVar[Callable[..., Call]]
+    cases: ClassVar[dict[str, Maker]]
+    more_shapes: ClassVar[dict[str, Maker]] = {}
+    representative: ClassVar[tuple[str, ...] | None] = None  # the cases for dtype and layout; None for all
+    ban: ClassVar[Ban] = NOTHING_BANNED
+    near_300: Maker
+    grows: ClassVar[dict[str, str]] = {}  # what an operation count must not grow with: in words, and the size
+    growth: ClassVar[dict[str, Callable[[Draw, int], Call]]]
+    growth_sizes: ClassVar[tuple[int, int]] = (2, 14)
+    memory_in: ClassVar[str] = ""  # the size that no tensor grows faster than; empty where some tensor may
+    linear_in: ClassVar[Callable[[Draw, int], Call]]
+
+    needs: ClassVar[dict[str, str]] = {
+        "test_any_leading_dimensions_and_length_one": "more_shapes",
+        "test_float16_values_near_300_do_not_overflow": "near_300",
+        "test_memory_grows_no_faster_than_the_input": "linear_in",
+        "test_optional_inputs_are_taken_in_this_order": "optional_inputs",
+    }
+    optional_inputs: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def complete(cls) -> None:
+        cls.cases = {name: cls._maker(case) for name, case in cls.cases.items()}
+        cls.more_shapes = {name: cls._maker(case) for name, case in cls.more_shapes.items()}
+        cls.timed = cls._maker(cls.timed)
+        if hasattr(cls, "near_300"):
+            cls.near_300 = cls._maker(cls.near_300)
+        grows = {word: (lambda d, n, size=size: cls.call(d, **{size: n})) for word, size in cls.grows.items()}
+        cls.growth = grows | getattr(cls, "growth", {})
+        if cls.memory_in and not hasattr(cls, "linear_in"):
+            cls.linear_in = staticmethod(lambda d, n: cls.call(d, **{cls.memory_in: n}))
+        cls.optional_inputs = cls.signature.inputs[cls.signature.required :]
+
+    @classmethod
+    def _maker(cls, case: Case) -> Maker:
+        return partial(cls.call, **case) if isinstance(case, Mapping) else case
+
+    @core
+    def test_values_match_the_definition(self, attempt: Attempt, draw: Draw) -> None:
+        self.verify_all(attempt, draw, ((case, make(draw)) for case, make in self.cases.items()))
+
+    @core
+    def test_gradients_match_the_definition(self, attempt: Attempt, draw: Draw) -> None:
+        self.verify_all(attempt, draw, ((case, make(draw)) for case, make in self.cases.items()), gradients=True)
+
+    @core
+    def test_optional_inputs_are_taken_in_this_order(self, attempt: Attempt, draw: Draw) -> None:
+        made = max((make(draw) for make in self.cases.values()), key=lambda call: len(call.inputs))
+        given = {name: made.inputs.get(name) for name in self.signature.inputs}
+        while given[next(reversed(given))] is None:
+            given.popitem()
+        told = f"all inputs by position: {', '.join(given)}"
+        with self.case_context(attempt, told, made):
+            inputs = tuple(made.with_inputs(**given).to(attempt.device).inputs.values())
+            got = {"result": self.ready(attempt, made).request(inputs, {})["value"]}
+        self.compare(attempt, draw, told, made, got)
+
+    @core
+    def test_uses_only_what_is_allowed(self, attempt: Attempt, draw: Draw) -> None:
+        watched = list(self.ban.functions)
+        chosen = [make(draw) for make in self.representative_cases().values()]
+        inits = {repr(made.init): made.init for made in chosen if made.init or made.params}
+        built = [(getattr(attempt, self.name), (), init) for init in inits.values()]
+        prepared = [self.prepare_call(attempt, made) for made in chosen]
+        self.ban.judge(attempt.observed([*built, *prepared], watched), attempt.parts)
+        if self.ban == NOTHING_BANNED:
+            return
+        prepared = [self.prepare_call(attempt, make(draw)) for make in (self.cases | self.more_shapes).values()]
+        self.ban.judge(attempt.observed(prepared, watched, counted=False), attempt.parts)
+        prepared = [self.prepare_call(attempt, made) for made in chosen]
+        prepared = [(each.eval(), args, kwargs) for each, args, kwargs in prepared if isinstance(each, Module)]
+        if prepared:
+            self.ban.judge(attempt.observed(prepared, watched, counted=False), attempt.parts)
+        first = next(iter(self.cases.values()))(draw)
+        prepared = []
+        for dtype in (torch.float32, torch.float64, *tolerance.HALF):
+            call = first.cast(dtype)
+            prepared.append((self.ready(attempt, call, dtype), *self.arguments(call.to(attempt.device))))
+        with suppress(Raised):  # what fails with gradients or in another dtype is for other checks to tell
+            self.ban.judge(attempt.observed(prepared, watched, counted=False, gradients=True), attempt.parts)
+
+    @robust
+    def test_any_leading_dimensions_and_length_one(self, attempt: Attempt, draw: Draw) -> None:
+        self.verify_all(attempt, draw, ((case, make(draw)) for case, make in self.more_shapes.items()), gradients=True)
+
+    @robust
+    def test_float64_is_at_least_as_accurate_as_float32(self, attempt: Attempt, draw: Draw) -> None:
+        calls = ((case, make(draw)) for case, make in self.representative_cases().items())
+        self.verify_all(attempt, draw, calls, torch.float64, gradients=True)
+
+    @robust
+    @half_precisions
+    def test_half_precision_is_computed_in_float32(self, attempt: Attempt, draw: Draw, dtype: torch.dtype) -> None:
+        calls = [(case, make(draw)) for case, make in self.representative_cases().items()]
+        if self.rounded_once:  # then the result is held to less than it is beside its gradients
+            self.verify_all(attempt, draw, calls, dtype)
+        self.verify_all(attempt, draw, calls, dtype, gradients=True)
+
+    @robust
+    def test_float16_values_near_300_do_not_overflow(self, attempt: Attempt, draw: Draw) -> None:
+        self.verify(attempt, draw, "near_300", type(self).near_300(draw), torch.float16)
+
+    @robust
+    def test_inputs_and_global_state_are_left_as_they_were(self, attempt: Attempt, draw: Draw) -> None:
+        tried = [(case, make, torch.float32) for case, make in self.cases.items()]
+        tried += [(*self.representative_case(), dtype) for dtype in (torch.float64, *tolerance.HALF)]
+        asked, calls = [], []
+        for case, make, dtype in tried:
+            call = make(draw).cast(dtype)
+            callee = self.ready(attempt, call, dtype)
+            call = call.to(attempt.device)
+            args, kwargs = self.arguments(call)
+            request = {"do": "call", "target": callee.target, "args": args, "kwargs": kwargs, "watch": True}
+            asked.append((callee, request))
+            calls.append((case, dtype, call))
+        for (case, dtype, call), reply in zip(calls, attempt.ask_each(asked), strict=True):
+            sent = [(k, v) for k, v in call.inputs.items() if isinstance(v, Tensor)]
+            for (name, value), after in zip(sent, reply["inputs"], strict=True):
+                if value.shape != after.shape or not ((value == after) | (value.isnan() & after.isnan())).all():
+                    told = "" if dtype is torch.float32 else f" in {bare(dtype)}"
+                    fail("inputs are not modified", f"{name} was changed in the case `{case}`{told}")
+            assert_state_unchanged(reply)
+
+    @robust
+    def test_any_memory_layout_gives_the_same(self, attempt: Attempt, draw: Draw) -> None:
+        for number, (case, make) in enumerate(self.representative_cases().items()):
+            call = make(draw)
+            tensors = {k: v for k, v in call.inputs.items() if isinstance(v, Tensor)}
+            relaid = {kind: {k: relay(v) for k, v in tensors.items()} for kind, relay in LAYOUTS.items()}
+            relaid |= {f"{k} expanded": {k: _expanded(v)} for k, v in tensors.items()}
+            calls = [(f"{case}, {kind}", call.with_inputs(**inputs)) for kind, inputs in relaid.items()]
+            self.verify_all(attempt, draw, calls, gradients=number == 0)
+
+    @robust
+    def test_each_call_stands_alone(self, attempt: Attempt, draw: Draw) -> None:
+        call = next(iter(self.cases.values()))(draw)
+        callee, args, kwargs = self.prepare_call(attempt, call)
+        staged = callee.stage(*args, **kwargs)
+        # The same objects, then the same sum in another order, then one element changed: no cheap key tells them apart.
+        calls = [call, call.with_inputs(**_changed(call, _reversed)), call.with_inputs(**_changed(call, _nudged))]
+        kept = []
+        for each in calls:
+            args, kwargs = self.arguments(each.to(attempt.device))
+            staged.refill(*args, **kwargs)
+            kept.append(staged.go())
+        for number, (each, result) in enumerate(zip(calls, kept, strict=True), 1):
+            told = f"call {number} of {len(calls)} with the same tensors, refilled in between"
+            self.compare(attempt, draw, told, each, {"result": staged.fetch(result)})
+        staged.overwrite_result(staged.go())
+        got = {"result": staged.fetch(staged.go())}
+        told = "the same call again, after its first result was overwritten"
+        self.compare(attempt, draw, told, each, got)
+
+    @fast
+    def test_operation_count_does_not_grow(self, attempt: Attempt, draw: Draw) -> None:
+        for axis, make in self.growth.items():
+            counts = []
+            for size in self.growth_sizes:
+                callee, args, kwargs = self.prepare_call(attempt, make(draw, size))
+                counts.append(operation_count(callee.operations(*args, **kwargs)))
+            assert_constant_op_count(axis, self.growth_sizes, counts)
+
+    @fast
+    def test_memory_grows_no_faster_than_the_input(self, attempt: Attempt, draw: Draw) -> None:
+        small, factor = 64, 8
+        largest = []
+        for size in (small, factor * small):
+            callee, args, kwargs = self.prepare_call(attempt, type(self).linear_in(draw, size))
+            bytes_of = callee.largest(*args, **kwargs)
+            if not bytes_of:
+                fail("tensors are made in the thread that is called", "no operation was seen there")
+            largest.append(max(bytes_of.items(), key=lambda item: item[1]))
+        (_, before), (name, after) = largest
+        if after > 2 * factor * before:
+            axis = self.memory_in or "seq"
+            sentence = f"no tensor grows faster than the input: nothing the size of {axis} × {axis} is needed"
+            seen = f"{name} made {before} bytes at {axis} {small} and {after} bytes at {axis} {factor * small}"
+            raise Fault(Outcome.SLOW, Section(Label.CONTRACT, sentence), Section(Label.FACTS, seen))
+
+    @fast
+    def test_time_stays_near_the_reference(self, attempt: Attempt, reference: Attempt, draw: Draw) -> None:
+        if self.ban != NOTHING_BANNED:  # not even for inputs as large as these
+            prepared = [self.prepare_call(attempt, type(self).timed(draw))]
+            self.ban.judge(attempt.observed(prepared, list(self.ban.functions), counted=False), attempt.parts)
+        assert_time_within(self.time_limit, self.race(attempt, reference, draw))
+
+    def representative_cases(self) -> dict[str, Maker]:
+        """The cases that dtype and layout are tried on."""
+        return {k: v for k, v in self.cases.items() if self.representative is None or k in self.representative}
+
+    def representative_case(self) -> tuple[str, Maker]:
+        """The first of them."""
+        return next(iter(self.representative_cases().items()))
+
+
+def _expanded(t: Tensor) -> Tensor:
+    """The first entry of the first axis, repeated without memory."""
+    return t[:1].expand(t.shape) if t.dim() > 1 else t
+
+
+def _sliced(t: Tensor) -> Tensor:
+    """A part of a wider tensor, whose rows are an odd number of elements apart."""
+    if not t.dim():
+        return t
+    width = t.shape[-1]
+    wide = t.new_zeros(*t.shape[:-1], width + 1 + width % 2)
+    wide[..., :width] = t
+    return wide[..., :width]
+
+
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "transposed in memory": transposed,
+    "a part of a wider tensor": _sliced,
+}
+
+
+def _changed(call: Call, change: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
+    """The floating inputs with other content; where there are none, the integer ones."""
+    tensors = {k: v for k, v in call.inputs.items() if isinstance(v, Tensor)}
+    floats = {k: v for k, v in tensors.items() if is_floating(v)}
+    return {k: change(v) for k, v in (floats or tensors).items()}
+
+
+def _reversed(value: Tensor) -> Tensor:
+    return value.flatten().flip(0).reshape(value.shape)
+
+
+def _nudged(value: Tensor) -> Tensor:
+    changed = _reversed(value)
+    if not is_floating(value):
+        return changed.flatten().roll(1).reshape(value.shape)
+    changed.view(-1)[-1] += 1
+    return changed

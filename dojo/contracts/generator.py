@@ -1,0 +1,182 @@
+"""What the house rules ask of a function of plain values: a mask, a bias, a width, a count.
+
+Its checks are named after the claims that a grader makes. What a grader states besides `name`:
+
+- `oracle(*args, **kwargs)`, which gives nested lists, a number or a dict of numbers;
+- `claims`, a sentence of the contract and the calls that show it, in the core tier; `edges`, the same in the robust
+  tier; `refused`, calls that must raise a ValueError whose message holds all their numbers, or those beside the call;
+- `growth`, the calls whose operation count may not grow, by a word for what does; `timed` and `time_limit`.
+
+The dtype and the axes of the result, and the names of the arguments, stand in the master's signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import prod
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from dojo.contracts.checks.assertions import (
+    assert_raises,
+    assert_state_unchanged,
+    assert_stays_in_torch,
+    match,
+    tensor,
+)
+from dojo.contracts.checks.inputs import Draw
+from dojo.contracts.checks.operations import assert_constant_op_count, operation_count
+from dojo.contracts.checks.timing import assert_time_within, race
+from dojo.contracts.harness import HouseRules, bare, core, fast, robust
+from dojo.judge.protocol import Args
+from dojo.judge.proxy import Attempt, Callee
+from dojo.verdict.failures import Fault
+from dojo.verdict.types import Label, Outcome, Section
+
+DTYPES = {"Float": torch.float32, "Bool": torch.bool, "Int": torch.int64}
+Calls = Iterable[Args] | Callable[[Draw], Iterable[Args]]
+
+
+class GeneratorContract(HouseRules):
+    """A function of plain values that makes a tensor, a number or a dict of numbers."""
+
+    oracle: ClassVar[Callable[..., Any]]
+    claims: ClassVar[dict[str, Calls]]
+    edges: ClassVar[dict[str, Calls]] = {}
+    refused: ClassVar[dict[str, Calls | dict[Args, Args]]] = {}
+    growth: ClassVar[dict[str, Callable[[int], Args]]] = {}
+    growth_sizes: ClassVar[tuple[int, int]] = (4, 40)
+    timed: ClassVar[Args] = ()
+    time_limit: ClassVar[float] = 40.0
+    ulps: ClassVar[float] = 32.0  # by which a float32 may be off
+    makes_tensor: ClassVar[bool] = False
+    needs: ClassVar[dict[str, str]] = {
+        "test_operation_count_does_not_grow": "growth",
+        "test_time_stays_near_the_reference": "timed",
+        "test_no_tensor_is_much_larger_than_the_result": "makes_tensor",
+        "test_each_call_stands_alone": "makes_tensor",
+        "test_stays_in_pytorch": "makes_tensor",
+    }
+
+    @classmethod
+    def complete(cls) -> None:
+        cls.makes_tensor = bool(cls.signature.kind)
+        tables = ((core, cls.claims, cls.agrees), (robust, cls.edges, cls.agrees), (robust, cls.refused, cls.refuses))
+        for tier, claims, judge in tables:
+            for claim, calls in claims.items():
+                setattr(cls, f"test_{claim.translate(_UNDERSCORES)}", tier(_check(claim, calls, judge)))
+
+    def arguments(self, attempt: Attempt, call: Args) -> Args:
+        """The call as the worker gets it; a kata whose arguments the attempt builds overrides this."""
+        return call
+
+    def agrees(self, attempt: Attempt, claim: str, call: Args, got: Any = None, by_name: int = 0) -> None:
+        """One result: its kind, dtype, shape and every element; the last `by_name` arguments are given by name."""
+        count = len(call) - by_name
+        given, named = call[:count], dict(zip(self.signature.inputs[count:], call[count:], strict=False))
+        words = ", ".join([*map(str, given), *(f"{name}={value}" for name, value in named.items())])
+        where = Section(Label.INPUT, f"{self.name}({words})")
+        if got is None:
+            sent = self.arguments(attempt, call)
+            named = dict(zip(named, sent[count:], strict=True))
+            got = getattr(attempt, self.name).request(sent[:count], named)["value"]
+        exact = type(self).oracle(*call)
+        if self.makes_tensor:
+            self.same_tensor(tensor(got), exact, claim, where)
+        elif got != exact or type(got) is not type(exact):
+            raise Fault(Outcome.WRONG, *_sections(claim, f"got {got!r}, expected {exact!r}"), where)
+
+    def same_tensor(self, got: Tensor, exact: Any, claim: str, where: Section) -> None:
+        """Dtype, shape and every element of a tensor."""
+        dtype = DTYPES[self.signature.kind]
+        if got.dtype is not dtype:
+            raise Fault(Outcome.WRONG, *_sections(f"the result is {bare(dtype)}", f"got {bare(got.dtype)}"), where)
+        wide = torch.float64 if dtype.is_floating_point else dtype
+        expected = exact.to(wide) if isinstance(exact, Tensor) else torch.tensor(exact, dtype=wide)
+        allowed = self.ulps * torch.finfo(dtype).eps * expected.abs() if dtype.is_floating_point else None
+        match(got, expected, allowed, claim, self.axes["result"], where)
+
+    def refuses(self, attempt: Attempt, claim: str, call: Args) -> None:
+        """A call that raises a ValueError whose text holds the offending numbers."""
+        function, offending = getattr(attempt, self.name), self.refused[claim]
+        values = offending[call] if isinstance(offending, dict) else call
+        assert_raises(lambda: function.request(self.arguments(attempt, call), {}), *values, sentence=claim)
+
+    @property
+    def base(self) -> Args:
+        """The longest of the calls that show a claim."""
+        calls = [call for each in self.claims.values() if not callable(each) for call in each]
+        return max(calls, key=len)
+
+    @core
+    def test_arguments_may_be_given_by_name(self, attempt: Attempt) -> None:
+        for by_name in range(1, len(self.base) + 1):
+            self.agrees(attempt, "arguments may be given by name", self.base, by_name=by_name)
+
+    @core
+    def test_stays_in_pytorch(self, attempt: Attempt) -> None:
+        assert_stays_in_torch(getattr(attempt, self.name), *self.arguments(attempt, self.base))
+
+    @robust
+    def test_global_state_is_left_alone(self, attempt: Attempt) -> None:
+        function = getattr(attempt, self.name)
+        assert_state_unchanged(function.request(self.arguments(attempt, self.base), {}, watch=True))
+
+    @robust
+    def test_each_call_stands_alone(self, attempt: Attempt) -> None:
+        staged = getattr(attempt, self.name).stage(*self.arguments(attempt, self.base))
+        staged.overwrite_result(staged.go())
+        claim = "a result that was overwritten is not given out again"
+        self.agrees(attempt, claim, self.base, staged.fetch(staged.go()))
+
+    @fast
+    def test_operation_count_does_not_grow(self, attempt: Attempt) -> None:
+        function = getattr(attempt, self.name)
+        for axis, make in self.growth.items():
+            counts = [operation_count(function.observe(*make(size))) for size in self.growth_sizes]
+            assert_constant_op_count(axis, self.growth_sizes, counts)
+
+    @fast
+    def test_no_tensor_is_much_larger_than_the_result(self, attempt: Attempt) -> None:
+        """Twice the bytes of the result in float64, were its last two axes as long as the longer of them."""
+        function, call = getattr(attempt, self.name), self.timed or self.base
+        shape = tensor(function.request(call, {})["value"]).shape
+        square = prod(shape[:-2]) * max(shape[-2:]) ** min(2, len(shape))
+        largest = max(function.observe(*call)["largest"].values(), default=0)
+        if largest > 2 * 8 * square:
+            sentence = "no tensor is much larger than the result"
+            raise Fault(Outcome.SLOW, *_sections(sentence, f"a tensor has {largest} bytes, a result of {shape}"))
+
+    @fast
+    def test_time_stays_near_the_reference(self, attempt: Attempt, reference: Attempt, draw: Draw) -> None:
+        mine, theirs = (_timer(getattr(each, self.name), self.timed) for each in (attempt, reference))
+        assert_time_within(self.time_limit, race(mine, theirs, self.time_limit, draw.random()))
+
+
+_UNDERSCORES = str.maketrans({" ": "_", "-": "_", ",": None, ".": None})
+
+
+def _check(claim: str, calls: Calls, judge: Callable[..., None]) -> Callable[..., None]:
+    def check(self: GeneratorContract, attempt: Attempt, draw: Draw) -> None:
+        for call in calls(draw) if callable(calls) else calls:
+            judge(self, attempt, claim, call)
+
+    return check
+
+
+def _sections(sentence: str, seen: str) -> tuple[Section, Section]:
+    return Section(Label.CONTRACT, sentence), Section(Label.FACTS, seen)
+
+
+def _timer(function: Callee, call: Args) -> Callable[[], tuple[float, float]]:
+    """A function that times one call."""
+    staged = function.stage(*call)
+
+    def run() -> tuple[float, float]:
+        cpu, wall, _ = staged.timed()
+        return (wall, wall) if function.attempt.device == "cuda" else (cpu, wall)
+
+    run()
+    return run

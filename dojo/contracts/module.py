@@ -1,0 +1,247 @@
+"""The house rules of a module: its parameters, its tables, its state, and what its constructor takes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from dojo.content import catalog
+from dojo.contracts.checks.assertions import fail
+from dojo.contracts.checks.inputs import Call, Draw
+from dojo.contracts.checks.operations import assert_constant_op_count
+from dojo.contracts.checks.parameters import fits, parameters_are
+from dojo.contracts.function import Contract
+from dojo.contracts.harness import Maker, bare, core, fast, robust
+from dojo.judge.proxy import Attempt, Module
+from dojo.verdict.failures import Raised
+
+
+class ModuleContract(Contract):
+    """What the house rules ask of a module, besides what they ask of any function."""
+
+    precision_sensitive: Maker  # its positions or constants are more than half precision holds
+    needs: ClassVar[dict[str, str]] = Contract.needs | {
+        "test_constructor_takes_its_arguments_in_this_order": "several_arguments",
+        "test_other_weights_give_another_result": "has_parameters",
+    }
+    several_arguments: ClassVar[bool] = False
+    has_parameters: ClassVar[bool] = False
+
+    @classmethod
+    def complete(cls) -> None:
+        super().complete()
+        if hasattr(cls, "precision_sensitive"):
+            cls.precision_sensitive = cls._maker(cls.precision_sensitive)
+        cls.has_parameters = bool(next(iter(cls.cases.values()))(Draw(0)).params)
+        cls.several_arguments = len(cls.signature.init) > 1
+
+    @classmethod
+    def params(cls, d: Draw, init: dict[str, Any], **scales: float) -> dict[str, Tensor]:
+        """Random parameters, of the names and shapes that the reference has with these constructor arguments.
+
+        A matrix has the standard deviation 1/√in times what `scales` says for its name without dots (`w1`, `q_proj`),
+        a table of embeddings 1, a bias 0.5; the weights of a norm are uniform from -2 to 2.
+        """
+        found = {}
+        for name, shape in _reference_shapes(cls.master, cls.name, tuple(init.items())):
+            *_, part, last = ["", *name.split(".")]
+            scale = scales.get(part, scales.get(last, 1.0))
+            if last == "bias":
+                found[name] = d.normal(*shape, scale=0.5 * scale)
+            elif len(shape) == 1:
+                found[name] = d.uniform(*shape, low=-2, high=2)
+            else:
+                found[name] = d.normal(*shape, scale=scale * (1.0 if "embedding" in part else shape[-1] ** -0.5))
+        return found
+
+    def ready(self, attempt: Attempt, call: Call, dtype: torch.dtype = torch.float32) -> Module:
+        """The module with its parameters loaded, in this dtype, on the device of the grading."""
+        module = self.build(attempt, call)
+        if dtype is not torch.float32 or attempt.device != "cpu":
+            module.to(device=attempt.device, dtype=dtype)
+        if call.params:
+            module.load_state_dict(call.to(attempt.device).params, fits(call.params))
+        return module
+
+    def build(self, attempt: Attempt, call: Call, **keywords: Any) -> Module:
+        """The module under test, built with the call's constructor arguments."""
+        return getattr(attempt, self.name).build(**call.init, **keywords)
+
+    def fullest_call(self, draw: Draw) -> Call:
+        """The case with the most constructor arguments."""
+        return max((make(draw) for make in self.cases.values()), key=lambda call: len(call.init))
+
+    @core
+    def test_holds_exactly_the_parameters_of_the_contract(self, attempt: Attempt, draw: Draw) -> None:
+        for make in self.cases.values():
+            call = make(draw)
+            parameters_are(self.build(attempt, call), {k: tuple(v.shape) for k, v in call.params.items()})
+
+    @core
+    def test_constructor_takes_its_arguments_in_this_order(self, attempt: Attempt, draw: Draw) -> None:
+        made = self.fullest_call(draw)
+        names = list(takewhile(made.init.__contains__, self.signature.init))  # what comes behind a default is named
+        given, named = [made.init[name] for name in names], {k: v for k, v in made.init.items() if k not in names}
+        told = f"constructor arguments by position: {', '.join(map(str, given))}"
+        with self.case_context(attempt, told, made):
+            module = getattr(attempt, self.name).request(tuple(given), named)["value"]
+            parameters_are(module, {name: tuple(value.shape) for name, value in made.params.items()})
+            args, kwargs = self.arguments(made.to(attempt.device))
+            module.to(attempt.device).load_state_dict(made.to(attempt.device).params)
+            got = {"result": module.eval().request(args, kwargs)["value"]}
+        self.compare(attempt, draw, told, made, got)
+
+    @robust
+    def test_state_dict_holds_the_parameters_alone(self, attempt: Attempt, draw: Draw) -> None:
+        call = next(iter(self.cases.values()))(draw)
+        module = self.ready(attempt, call)
+        args, kwargs = self.arguments(call.to(attempt.device))
+        for told in ("as built", "after a call"):
+            keys = set(module.describe()["state"])
+            extra, missing = sorted(keys - set(call.params)), sorted(set(call.params) - keys)
+            if extra or missing:
+                seen = f"{told}: extra: {extra}, missing: {missing}"
+                fail("state_dict() holds the parameters and nothing else", seen)
+            module.request(args, kwargs)
+
+    @robust
+    def test_training_and_evaluation_give_the_same(self, attempt: Attempt, draw: Draw) -> None:
+        case, make = self.representative_case()
+        self.verify(attempt, draw, f"{case}, after module.eval()", make(draw), gradients=True, training=False)
+
+    @robust
+    def test_a_module_serves_calls_of_any_shape_in_any_order(self, attempt: Attempt, draw: Draw) -> None:
+        first, *others = (make(draw) for make in (self.cases | self.more_shapes).values())
+        module = self.ready(attempt, first).eval()
+        alike = [replace(first, inputs=other.inputs) for other in others if other.init == first.init]
+        calls = [first, *alike, first]
+        asked = []
+        for call in calls:
+            args, kwargs = self.arguments(call.to(attempt.device))
+            asked.append((module, {"do": "call", "target": module.target, "args": args, "kwargs": kwargs}))
+        answers = attempt.ask_each(asked)
+        for number, call in enumerate(calls, 1):
+            told = f"call {number} of one module"
+            with self.case_context(attempt, told, call):
+                got = {"result": next(answers)["value"]}
+            self.compare(attempt, draw, told, call, got)
+
+    @robust
+    def test_other_weights_give_another_result(self, attempt: Attempt, draw: Draw) -> None:
+        first, second = (next(iter(self.cases.values()))(draw) for _ in range(2))
+        module = self.ready(attempt, first)
+        args, kwargs = self.arguments(first.to(attempt.device))
+        module.eval().request(args, kwargs)
+        module.load_state_dict(second.to(attempt.device).params)
+        told = "other weights loaded after a call without gradients"
+        each = replace(first, params=second.params)
+        with self.case_context(attempt, told, each):
+            got = {"result": module.request(args, kwargs)["value"]}
+        self.compare(attempt, draw, told, each, got)
+
+    @robust
+    def test_tables_lose_nothing_when_the_module_is_cast(self, attempt: Attempt, draw: Draw) -> None:
+        half = torch.bfloat16
+        tried = [self.representative_case()]
+        if hasattr(self, "precision_sensitive"):
+            tried.append(("what_half_precision_cannot_hold", type(self).precision_sensitive))
+        for case, make in tried:
+            call = make(draw)
+            low = call.cast(half)
+            here, low_here = call.to(attempt.device), low.to(attempt.device)
+            args, kwargs = self.arguments(here)
+            low_args, low_kwargs = self.arguments(low_here)
+            for told, built in (("after module.to(bfloat16)", {}), ("built with dtype=bfloat16", {"dtype": half})):
+                module = self.build(attempt, call, **built).to(device=attempt.device, dtype=half).eval()
+                with self.case_context(attempt, f"{case}, {told}", low):
+                    module.load_state_dict(low_here.params)
+                    got = {"result": module.request(low_args, low_kwargs)["value"]}
+                self.compare(attempt, draw, f"{case}, {told}", low, got, half)
+                told = f"{case}, {told}, a call in it and module.to(float32)"
+                with self.case_context(attempt, told, call):
+                    module.to(torch.float32).load_state_dict(here.params)
+                    got = {"result": module.request(args, kwargs)["value"]}
+                self.compare(attempt, draw, told, call, got)
+
+    @robust
+    def test_construction_leaves_global_state_alone(self, attempt: Attempt, draw: Draw) -> None:
+        call = next(iter(self.cases.values()))(draw)
+        with torch.no_grad():
+            changed = set(getattr(attempt, self.name).request((), call.init, watch=True)["changed"])
+        changed -= {"torch's random generator"}  # weights are drawn from it, which sets no seed
+        if changed:
+            fail("building a module leaves global state alone", f"changed: {', '.join(sorted(changed))}")
+
+    @robust
+    def test_takes_device_and_dtype(self, attempt: Attempt, draw: Draw) -> None:
+        call = next(iter(self.cases.values()))(draw)
+        for dtype in (torch.float64, torch.bfloat16):
+            module = self.build(attempt, call, device=torch.device(attempt.device), dtype=dtype)
+            for name, parameter in module.describe()["parameters"].items():
+                if parameter.dtype is not dtype:
+                    seen = f"{name} is {bare(parameter.dtype)} with dtype={bare(dtype)}"
+                    fail("parameters have the dtype that the constructor is given", seen)
+            module.load_state_dict({k: v.to(dtype) for k, v in call.params.items()} if attempt.device == "cpu" else {})
+            here = call.cast(dtype).to(attempt.device)
+            args, kwargs = self.arguments(here)
+            told = f"built with dtype={bare(dtype)}"
+            with self.case_context(attempt, told, here):
+                got = {"result": module.request(args, kwargs)["value"]}
+            if attempt.device == "cpu":
+                self.compare(attempt, draw, told, call.cast(dtype), got, dtype)
+        try:
+            parameters = self.build(attempt, call, device=torch.device("meta")).describe()["parameters"]
+        except Raised as raised:
+            if raised.kind == "TypeError":
+                raise
+            return  # what cannot be computed on a device without memory is no fault of the module
+        for name, parameter in parameters.items():
+            if not parameter.is_meta:
+                fail("parameters live on the device that the constructor is given", f"{name} is on {parameter.device}")
+
+    @robust
+    def test_serves_inputs_on_the_device_it_was_moved_to(self, attempt: Attempt, draw: Draw) -> None:
+        call = next(iter(self.cases.values()))(draw)
+        args, kwargs = self.arguments(call)
+        mixed = self.ready(attempt, call).fake_device(*args, **kwargs)["mixed"]
+        if mixed:
+            fail("tables follow the module, or the input, to another device", f"{mixed}, after module.to(device)")
+
+
+class PrecomputedTablesContract(ModuleContract):
+    """What is asked besides of a module that makes tables and draws no weights."""
+
+    @fast
+    def test_construction_takes_no_more_operations_for_more(self, attempt: Attempt, draw: Draw) -> None:
+        for axis, make in self.growth.items():
+            built = [make(draw, size).init for size in self.growth_sizes]
+            if built[0] != built[1]:
+                target = getattr(attempt, self.name)
+                counts = [sum(target.operations(**init)["profiled"].values()) for init in built]
+                assert_constant_op_count(axis, self.growth_sizes, counts, " at construction")
+
+
+class NormedContract(ModuleContract):
+    """What is asked besides of a module with norms among its parts."""
+
+    @core
+    def test_norms_start_with_weights_of_one_and_biases_of_zero(self, attempt: Attempt, draw: Draw) -> None:
+        call = next(iter(self.cases.values()))(draw)
+        for name, value in self.build(attempt, call).describe()["parameters"].items():
+            start = {"weight": 1.0, "bias": 0.0}.get(name.rpartition(".")[2]) if "norm" in name else None
+            if start is not None and not (value == start).all():
+                some = value.flatten()[:4].tolist()
+                fail(f"a norm starts as the plain norm, its weights 1 and its biases 0: {name}", f"got {some} …")
+
+
+@lru_cache(maxsize=256)
+def _reference_shapes(master: Path, name: str, init: tuple[tuple[str, Any], ...]) -> list[tuple[str, tuple[int, ...]]]:
+    with torch.random.fork_rng(devices=[]):
+        module = vars(catalog.load(master))[name](**dict(init))
+    return [(name, tuple(value.shape)) for name, value in module.named_parameters()]

@@ -1,0 +1,66 @@
+"""Which known bug an attempt's failures equal: every bug is run through a failed check at most once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+from dojo.contracts.checks.known_bugs import Bug, same_failure
+from dojo.verdict.failures import Fault, Raised
+from dojo.verdict.types import Outcome
+
+SECONDS = 4.0  # a kata's diagnosis may take this long; what it has not found by then it leaves out
+DIAGNOSABLE = (Outcome.WRONG, Outcome.CRASHED)
+# What Python itself raises tells of a slip in the code, whatever known bug happens to raise the same.
+PYTHONS_OWN = frozenset({"NameError", "UnboundLocalError", "TypeError", "AttributeError", "IndexError", "KeyError"})
+
+Check = TypeVar("Check")
+
+
+class Diagnosis(Generic[Check]):
+    """The known bugs of a kata, narrowed down from one failed check to the next.
+
+    `outcome(bug, check)` runs the check on the master with the bug in it; it gives the failure, or None for a pass.
+    """
+
+    def __init__(self, bugs: Iterable[Bug], outcome: Callable[[Bug, Check], Fault | None]) -> None:
+        self._suspects = list(bugs)
+        self._outcome = outcome
+        self._known: dict[tuple[str, Check], Fault | None] = {}
+        self._spent = 0.0
+
+    def of(self, check: Check, fault: Fault, passed: Iterable[Check]) -> Bug | None:
+        """The one known bug that fails this check and those before it in the same way, if there is exactly one.
+
+        Where several do, those are left out that fail one of the checks which the attempt passes. `passed` is gone
+        through as far as it takes.
+        """
+        if fault.outcome not in DIAGNOSABLE or (isinstance(fault, Raised) and fault.kind in PYTHONS_OWN):
+            return None
+        started = time.perf_counter()
+
+        def overdue() -> bool:
+            return self._spent + time.perf_counter() - started > SECONDS
+
+        alike = []
+        for bug in self._suspects:
+            if overdue():
+                return None
+            other = self._run(bug, check)
+            if other is not None and same_failure(fault, other):
+                alike.append(bug)
+        if len(alike) > 1:
+            for other_check in passed:
+                alike = [bug for bug in alike if self._run(bug, other_check) is None]
+                if len(alike) < 2 or overdue():
+                    break
+        self._spent += time.perf_counter() - started
+        self._suspects = alike or self._suspects
+        return alike[0] if len(alike) == 1 else None
+
+    def _run(self, bug: Bug, check: Check) -> Fault | None:
+        key = bug.name, check
+        if key not in self._known:
+            self._known[key] = self._outcome(bug, check)
+        return self._known[key]

@@ -1,0 +1,89 @@
+"""How many attempts at one kata fail its checks: each attempt has one worker, and every check runs once over all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dojo.content.master import read_text
+from dojo.grading.pytest_plugin import GraderPlugin, fault_of, name_of
+from dojo.grading.run import attempt_maker, run_graders
+from dojo.verdict.failures import Fault
+
+if TYPE_CHECKING:
+    from dojo.content.catalog import Kata
+    from dojo.grading.options import Options
+    from dojo.judge.fork_server import ForkServer
+    from dojo.judge.proxy import Attempt
+
+Outcomes = dict[str, dict[str, Fault | Exception | None]]  # by row and check; an exception is a fault of the grader
+
+
+class _Matrix(GraderPlugin):
+    """Runs each check over all rows in place of the one call that pytest would make."""
+
+    def __init__(
+        self,
+        options: Options,
+        rows: dict[str, Attempt],
+        reference: Attempt,
+        wanted: Callable[[str, str, bool], bool],
+        brief: bool,
+    ) -> None:
+        super().__init__(options)
+        self.rows, self._reference, self.wanted, self.brief = rows, reference, wanted, brief
+        self.outcomes: Outcomes = {row: {} for row in rows}
+        self.checks: list[str] = []
+
+    @pytest.fixture
+    def attempt(self) -> None:
+        """Each row's in turn."""
+
+    @pytest.fixture
+    def reference(self) -> None:
+        """The solution, which the rows are timed against."""
+
+    def rejected(self, row: str) -> bool:
+        """Whether a check has failed this row."""
+        return any(self.outcomes[row].values())
+
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
+        check, clocked = name_of(pyfuncitem), "reference" in pyfuncitem._fixtureinfo.argnames
+        self.checks.append(check)
+        for row, attempt in sorted(self.rows.items(), key=lambda item: self.rejected(item[0])):
+            if self.brief and self.rejected(row) and any(found.get(check) for found in self.outcomes.values()):
+                break  # those that come now have been rejected, and the check has rejected one
+            if self.wanted(row, check, clocked):
+                try:
+                    self.outcomes[row][check] = fault_of(pyfuncitem, attempt, self._reference)
+                except Exception as error:
+                    self.outcomes[row][check] = error
+        return True
+
+
+def kill_matrix(
+    kata: Kata,
+    sources: Mapping[str, str],
+    options: Options,
+    server: ForkServer,
+    wanted: Callable[[str, str, bool], bool] = lambda row, check, clocked: not clocked,
+    brief: bool = False,
+) -> tuple[Outcomes, list[str]]:
+    """What every check comes to for every source, by the sources' names; and the names of all checks in their order.
+
+    `wanted(row, check, clocked)` says which are run; those with a clock are left out unless it asks for them. A source
+    that cannot be imported fails every check. A brief matrix leaves out what tells nothing new about a single row or
+    column: a check that has failed a row is not run on rows that have been rejected.
+    """
+    make = attempt_maker(options, server)
+    rows = {name: make(source, "attempt.py") for name, source in sources.items()}
+    reference = make(read_text(kata.master), kata.say(kata.master))
+    matrix = _Matrix(options, rows, reference, wanted, brief)
+    try:
+        run_graders([kata.grader], matrix)
+    finally:
+        for attempt in (*rows.values(), reference):
+            attempt.close()
+    return matrix.outcomes, matrix.checks

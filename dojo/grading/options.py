@@ -1,0 +1,101 @@
+"""What is graded, and how: the options of a grading, and the entries, which are sources with their kata."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dojo.content import master
+from dojo.content.catalog import Kata, Trouble
+
+if TYPE_CHECKING:
+    from dojo.judge.proxy import PickledCells
+
+SOURCE_LIMIT = 4 << 20  # bytes
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to grade; the words of the command line."""
+
+    seed: int
+    tier: str | None = None
+    device: str = "cpu"
+    keyword: str = ""
+    stop_at_first: bool = False
+    debug: bool = False
+    diagnose: bool = True
+    until_diagnosed: bool = False  # leave out what comes after the first diagnosis
+    part: tuple[int, int] = (0, 1)  # (i, n): of the checks only every n-th, from the i-th on
+    only: frozenset[str] | None = None  # of the checks only those of these names
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One source to grade as one kata: a file's text, or what a notebook has defined."""
+
+    kata: Kata
+    source: str
+    label: str  # how it is called on the screen
+    repeat: str  # the command that grades it again
+    pickled_cells: PickledCells | None = None
+
+    @classmethod
+    def of_stub(cls, kata: Kata) -> Entry:
+        """The user's own attempt, as it is on disk now. Raises Trouble."""
+        return cls(kata, read(kata.stub), kata.say(kata.stub), _command(kata))
+
+    @classmethod
+    def of_solution(cls, kata: Kata) -> Entry:
+        """The reference solution."""
+        return cls(kata, master.read_text(kata.master), kata.say(kata.master), f"{_command(kata)} --solution")
+
+    @classmethod
+    def of_file(cls, kata: Kata, path: Path, label: str | None = None) -> Entry:
+        """Any file; the solution by another name is refused. Raises Trouble."""
+        if path.exists() and path.samefile(kata.master) and path.parent.absolute() != kata.master.parent:
+            raise Trouble(f"{path} is a link to {kata.say(kata.master)}, the answer itself: there is nothing to grade")
+        label = label or str(path)
+        return cls(kata, read(path), label, f"{_command(kata)} --attempt {shlex.quote(label)}")
+
+    @classmethod
+    def of_notebook(cls, kata: Kata, text: str, pickled_cells: PickledCells) -> Entry:
+        """What a notebook has defined."""
+        return cls(kata, text, "this notebook", f"save the notebook, then: {_command(kata)}", pickled_cells)
+
+
+def fresh_seed(wanted: int | None = None) -> int:
+    """The seed that is wanted, or else one that nobody can foresee."""
+    return secrets.randbelow(2**31) if wanted is None else wanted
+
+
+def read(path: Path) -> str:
+    """The text of an attempt; a notebook's code cells count as one. Raises Trouble, which names what is wrong."""
+    if path.exists() and not path.is_file():
+        raise Trouble(
+            f"{path} is {'a folder' if path.is_dir() else 'no regular file'}: name a Python file or a notebook"
+        )
+    if not path.exists():
+        near = sorted(p.name for p in path.parent.glob("*.py"))[:8] if path.parent.is_dir() else []
+        raise Trouble(f"there is no file {path}" + (f"; in {path.parent} there are {', '.join(near)}" if near else ""))
+    if path.stat().st_size > SOURCE_LIMIT:
+        raise Trouble(f"{path} has {path.stat().st_size} bytes; an attempt has at most {SOURCE_LIMIT}")
+    try:
+        if path.suffix == ".ipynb":
+            import jupytext
+
+            return jupytext.writes(jupytext.read(path), fmt="py:percent")
+        return master.read_text(path)
+    except OSError as error:
+        raise Trouble(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise Trouble(f"{path} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
+    except Exception as error:
+        raise Trouble(f"{path} cannot be read as a notebook: {error}") from None
+
+
+def _command(kata: Kata) -> str:
+    return f"nox -s grade -- {kata.name}"

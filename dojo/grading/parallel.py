@@ -1,0 +1,89 @@
+"""Gradings at once: a process for each processor, which takes a kata, or a share of the checks of a single one."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dojo.grading.options import Entry, Options
+from dojo.grading.run import conclude, run
+from dojo.judge.fork_server import ForkServer, FreshStarts
+from dojo.judge.pool import WorkerPool, processors
+
+if TYPE_CHECKING:
+    from dojo.verdict.progress_bar import Progress
+    from dojo.verdict.terminal import Screen
+    from dojo.verdict.types import Verdict
+
+MOST_JUDGES = 8  # at once: with its worker each takes some 30 MB, and more would hardly be quicker
+Part = tuple[Entry, Options]
+
+
+def side_by_side(
+    entries: list[Entry], options: Options, server: ForkServer | FreshStarts, screen: Screen
+) -> list[Verdict]:
+    """Grade all entries, side by side where there are processors for it, and show how far it is."""
+    # A GPU is one for all, a debugger sits at one terminal, and what comes first must be known to stop there.
+    alone = options.device == "cuda" or options.debug or options.stop_at_first
+    count = judges()
+    progress: Progress
+    if alone or count == 1 or not isinstance(server, ForkServer):
+        with screen.progress(len(entries)) as progress:
+            return run(entries, options, server, lambda _: progress.advance())
+    import_all()
+    parts = shared_out(entries, options, count)
+    with WorkerPool(run_part, server, min(count, len(parts))) as pool, screen.progress(len(entries)) as progress:
+        verdicts = pool.map(parts, lambda _: progress.advance())
+    return verdicts if len(entries) == len(parts) else [joined(verdicts, options)]
+
+
+def judges() -> int:
+    """How many judges work at once here."""
+    return min(processors(), MOST_JUDGES)
+
+
+def shared_out(entries: list[Entry], options: Options, count: int, before: Verdict | None = None) -> list[Part]:
+    """What several judges do at once: a kata each, or every one a share of the checks of a single kata.
+
+    The verdict on an earlier attempt at it tells how long each check takes.
+    """
+    if len(entries) > 1:
+        return [(entry, options) for entry in entries]
+    if before is None or not before.checks:
+        return [(entries[0], replace(options, part=(number, count))) for number in range(count)]
+    shares: list[tuple[float, set[str]]] = [(0.0, set()) for _ in range(count)]
+    for check in sorted(before.checks, key=lambda check: -check.seconds):
+        index = min(range(count), key=lambda number: shares[number][0])
+        shares[index][1].add(check.name)
+        shares[index] = (shares[index][0] + check.seconds, shares[index][1])
+    return [(entries[0], replace(options, only=frozenset(names))) for _, names in shares]
+
+
+def run_part(part: Part, server: ForkServer) -> Verdict:
+    """Grade one part."""
+    return run([part[0]], part[1], server)[0]
+
+
+def joined(parts: list[Verdict], options: Options) -> Verdict:
+    """The verdict on a kata whose checks were shared out."""
+    whole = parts[0]
+    if whole.verdict in ("empty", "broken"):
+        return whole
+    checks = sorted((check for part in parts for check in part.checks), key=lambda check: check.place)
+    whole.message = next((part.message for part in parts if part.message), "")
+    whole.error_ratio = max(part.error_ratio for part in parts)
+    conclude(whole, checks, options)
+    return whole
+
+
+def import_all() -> None:
+    """What every judge needs, imported once before there are several."""
+    import torch
+
+    import dojo.contracts
+    import dojo.grading.pytest_plugin  # noqa: F401
+
+    torch.set_num_threads(1)
+    gc.collect()
+    gc.freeze()  # modules stay: no collection need walk all of torch

@@ -1,0 +1,262 @@
+"""The pytest plugin that runs graders over attempts and gathers what every check came to."""
+
+from __future__ import annotations
+
+import io
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from _pytest._io import TerminalWriter
+
+from dojo.contracts.checks import oracle_cache
+from dojo.contracts.checks.assertions import Wrong
+from dojo.contracts.checks.inputs import Draw
+from dojo.contracts.checks.known_bugs import Bug, bugs_of
+from dojo.grading.diagnosis import Diagnosis
+from dojo.judge.proxy import Attempt
+from dojo.verdict.failures import Fault
+from dojo.verdict.heatmap import picture
+from dojo.verdict.types import Check, Label, Outcome, Section, Tier
+
+if TYPE_CHECKING:
+    from dojo.content.catalog import Kata
+    from dojo.grading.options import Options
+
+
+SEED = pytest.StashKey[int]()
+
+
+@dataclass
+class Subject:
+    """One kata under grading: the attempt, the reference it is timed against, and how to make more attempts."""
+
+    kata: Kata
+    attempt: Attempt
+    reference: Attempt
+    another: Callable[[str, str], Attempt]  # (source, filename) -> an attempt on the same fork server and device
+    repeat: str  # the command line that grades this attempt again, less the check
+    checks: dict[str, Check] = field(default_factory=dict)
+    items: list[pytest.Function] = field(default_factory=list)  # all checks of the kata, those of other judges too
+
+    def __post_init__(self) -> None:
+        self._planted: dict[str, Attempt] = {}
+        self._passes: dict[str, bool] = {}
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis[pytest.Function]:
+        """The known bugs of this kata; one that cannot be planted is for the tests to tell, not for the user."""
+        oracle_cache.enable()  # the bugs get the attempt's inputs
+        bugs = bugs_of(self.kata, self.items[0].module)
+        return Diagnosis([bug for bug in bugs if bug.fits(self.reference.source)], self._fault_of)
+
+    def _fault_of(self, bug: Bug, item: pytest.Function) -> Fault | None:
+        if bug.name not in self._planted:
+            self._planted[bug.name] = self.another(bug.plant(self.reference.source), "bug.py")
+        with suppress(Exception):  # a check that a bug breaks in another way is no failure that equals the attempt's
+            return fault_of(item, self._planted[bug.name], self.reference)
+        return None
+
+    def passed(self) -> Iterator[pytest.Function]:
+        """The checks without a clock that the attempt passes; those that are not yet done, here, are run for it."""
+        mine = [item for item in self.items if _tier(item) is not Tier.FAST]
+        mine.sort(key=lambda item: item.nodeid not in self.checks)  # what other judges run comes last
+        for item in mine:
+            check = self.checks.get(item.nodeid)
+            if check is not None and check.outcome is not Outcome.GRADER_ERROR:
+                passes = check.outcome is Outcome.PASSED
+            elif self.attempt.timeouts:
+                continue  # it must not use up the patience with an attempt that hangs
+            else:
+                if item.nodeid not in self._passes:
+                    self._passes[item.nodeid] = self._passes_now(item)
+                passes = self._passes[item.nodeid]
+            if passes:
+                yield item
+
+    def _passes_now(self, item: pytest.Function) -> bool:
+        with suppress(Exception):
+            return fault_of(item, self.attempt, self.reference) is None
+        return False
+
+    def close(self) -> None:
+        """End every worker that was started for this kata."""
+        for attempt in (self.attempt, self.reference, *self._planted.values()):
+            attempt.close()
+
+
+class _SilentTerminal:
+    """Where pytest-timeout writes the stacks of a check that it ends; without a terminal it would end the session."""
+
+    _tw = TerminalWriter(io.StringIO())
+
+
+class GraderPlugin:
+    """What every session of graders needs: one mark a check, an order, and inputs that only the seed decides."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.interrupted = False
+        self.places: dict[str, int] = {}
+        self.every: list[pytest.Function] = []
+
+    @pytest.fixture
+    def draw(self, request: pytest.FixtureRequest) -> Draw:
+        """The inputs of this check: the same for the same seed, whatever else runs."""
+        return draw_for(request.node, self.options.seed)
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        config.stash[SEED] = self.options.seed
+        for tier in Tier:
+            config.addinivalue_line("markers", f"{tier}: a check of the {tier} tier")
+        config.pluginmanager.register(_SilentTerminal(), "terminalreporter")
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        kept = [item for item in items if self.options.tier in (None, _tier(item))]
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        order = list(Tier)
+        katas = list(dict.fromkeys(item.path.stem for item in items))
+        kept.sort(key=lambda item: (katas.index(item.path.stem), order.index(_tier(item))))
+        self.places = {item.nodeid: place for place, item in enumerate(kept)}
+        self.every = [item for item in kept if isinstance(item, pytest.Function)]
+        first, step = self.options.part
+        only = self.options.only
+        items[:] = [item for item in kept[first::step] if only is None or {name_of(item), _unparametrized(item)} & only]
+
+    def pytest_keyboard_interrupt(self) -> None:
+        self.interrupted = True
+
+
+class Judging(GraderPlugin):
+    """Holds the subjects of one run; a check without a recorded outcome counts as failed."""
+
+    def __init__(
+        self,
+        subjects: dict[str, Subject],
+        options: Options,
+        skip: str = "",
+        finished: Callable[[str], None] = lambda kata: None,
+    ) -> None:
+        super().__init__(options)
+        self.subjects = subjects
+        self.skip = skip  # why nothing can be judged here, if so
+        self.finished = finished
+
+    @pytest.fixture
+    def attempt(self, request: pytest.FixtureRequest) -> Attempt:
+        """The attempt under grading."""
+        return self.subjects[request.path.stem].attempt
+
+    @pytest.fixture
+    def reference(self, request: pytest.FixtureRequest) -> Attempt:
+        """The solution, in a worker of its own, to be timed against."""
+        return self.subjects[request.path.stem].reference
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        for item in session.items:
+            assert isinstance(item, pytest.Function)
+            unseen = Section(Label.CONTRACT, "our fault, not yours: this check did not run to its end")
+            check = Check(name_of(item), _tier(item), Outcome.GRADER_ERROR, sections=[unseen])
+            check.place = self.places[item.nodeid]
+            self.subjects[item.path.stem].checks[item.nodeid] = check
+        for item in self.every:
+            self.subjects[item.path.stem].items.append(item)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            kata = Path(report.fspath).stem
+            told = Section(Label.CONTRACT, f"our fault, not yours: the grader cannot be read: {report.longrepr}")
+            check = Check("the grader itself", Tier.CORE, Outcome.GRADER_ERROR, sections=[told])
+            self.subjects[kata].checks[report.nodeid] = check
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Function) -> Iterator[None]:
+        subject = self.subjects[item.path.stem]
+        check, started = subject.checks[item.nodeid], time.perf_counter()
+        try:
+            if self.skip:
+                pytest.skip(self.skip)
+            if self.options.until_diagnosed and any(known.diagnosis for known in subject.checks.values()):
+                pytest.skip("not run: the mistake is known already")
+            yield
+        except Fault as fault:
+            check.outcome, check.sections = fault.outcome, list(fault.sections)
+            check.seconds = time.perf_counter() - started
+            if isinstance(fault, Wrong) and fault.expected is not None and fault.ratio is not None:
+                check.picture = picture(fault.got, fault.expected, fault.ratio, fault.axes)
+            if not fault.outcome.harmless:
+                self.explain(item, subject, check, fault)
+            if not fault.outcome.harmless or fault.outcome is Outcome.SKIPPED:
+                raise
+        except pytest.skip.Exception as skipped:
+            check.outcome, check.sections = Outcome.SKIPPED, [Section(Label.CONTRACT, str(skipped))]
+            raise
+        except Exception as error:
+            told = f"our fault, not yours: the grader failed with {type(error).__name__}: {error}"
+            check.outcome, check.sections = Outcome.GRADER_ERROR, [Section(Label.CONTRACT, told)]
+            raise
+        else:
+            check.outcome, check.sections = Outcome.PASSED, []
+        finally:
+            check.seconds = check.seconds or time.perf_counter() - started
+
+    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        if nextitem is None or nextitem.path != item.path:
+            self.subjects[item.path.stem].close()
+            self.finished(item.path.stem)
+
+    def explain(self, item: pytest.Function, subject: Subject, check: Check, fault: Fault) -> None:
+        """Add what helps: what the attempt printed, the seed, how to repeat, the known bug that fails alike."""
+        printed = subject.attempt.take_printed().strip()
+        if printed:
+            check.sections.append(Section(Label.PRINTED, f"printed:\n{printed}"))
+        inputs = [s.text for s in check.sections if s.label is Label.INPUT]
+        check.sections = [s for s in check.sections if s.label is not Label.INPUT]
+        check.sections.append(Section(Label.INPUT, "; ".join([*inputs, f"seed {self.options.seed}"])))
+        function = getattr(item, "originalname", item.name)
+        repeat = f"{subject.repeat} -k {function} --seed {self.options.seed}"
+        check.sections.append(Section(Label.REPEAT, f"just this check again: {repeat}"))
+        if self.options.diagnose and not self.options.debug:
+            bug = subject.diagnosis.of(item, fault, subject.passed())
+            if bug is not None:
+                check.diagnosis = bug.name
+                check.sections.append(Section(Label.DIAGNOSIS, f"this equals what “{bug.name}” gives: {bug.why}"))
+
+
+def fault_of(item: pytest.Function, attempt: Attempt, reference: Attempt) -> Fault | None:
+    """How an attempt fails a check, on the inputs that the check has in this session; None for a pass."""
+    given = {"attempt": attempt, "reference": reference, "draw": draw_for(item, item.config.stash[SEED])}
+    given |= item.callspec.params if hasattr(item, "callspec") else {}
+    try:
+        item.obj(**{name: given[name] for name in item._fixtureinfo.argnames})
+    except Fault as fault:
+        return fault if not fault.outcome.harmless else None
+    return None
+
+
+def draw_for(item: pytest.Item, seed: int) -> Draw:
+    """Fresh inputs for a check, the same for the same seed."""
+    return Draw(seed * 1_000_003 + zlib.crc32(name_of(item).encode()))
+
+
+def name_of(item: pytest.Item) -> str:
+    """`TestRoPEReal::test_values_match_the_definition`, which `terminal.readable` makes a sentence of."""
+    return item.nodeid.partition("::")[2]
+
+
+def _unparametrized(item: pytest.Item) -> str:
+    return name_of(item).partition("[")[0]
+
+
+def _tier(item: pytest.Item) -> Tier:
+    marks = [tier for tier in Tier if item.get_closest_marker(tier)]
+    if len(marks) != 1:
+        raise pytest.UsageError(f"{item.nodeid} must carry exactly one of the marks {', '.join(Tier)}")
+    return marks[0]

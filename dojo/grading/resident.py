@@ -1,0 +1,73 @@
+"""A grader that stays: it grades a file anew on every save, with torch imported and the oracles known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dojo.contracts.checks import oracle_cache
+from dojo.grading import parallel
+from dojo.grading.options import Entry, Options
+from dojo.judge.fork_server import ForkServer
+from dojo.judge.pool import WorkerPool
+
+if TYPE_CHECKING:
+    from dojo.content.catalog import Kata
+    from dojo.verdict.types import Verdict
+
+WORKERS = 2  # of a grading: the attempt's and the reference's
+
+
+class ResidentGrader:
+    """Grades one entry at a time, in processes of its own, while its owner does other things."""
+
+    def __init__(self, seed: int, diagnose: bool = True) -> None:
+        self.options = Options(seed, diagnose=diagnose)
+        self._before: dict[str, Verdict] = {}  # the last verdict on each kata: how long its checks take
+        self._server = ForkServer()
+        parallel.import_all()
+        self._size = parallel.judges()
+        self._pool = WorkerPool(_grade_and_remember, self._server, self._size)
+
+    def prepare(self, kata: Kata) -> None:
+        """Grade the solution in every process, so that oracles are known before the first attempt is there."""
+        self._before[kata.name] = self._pool.map([(Entry.of_solution(kata), self.options)] * self._size)[0]
+
+    def begin(self, entry: Entry, options: Options | None = None) -> None:
+        """Start grading."""
+        self._last, self._kata = options or self.options, entry.kata.name
+        self._pool.begin(parallel.shared_out([entry], self._last, self._size, self._before.get(self._kata)))
+
+    def verdict(self, timeout: float) -> Verdict | None:
+        """The verdict on what was begun, if it is there within `timeout` seconds."""
+        parts = self._pool.results(timeout)
+        if parts is None:
+            return None
+        verdict = parallel.joined(parts, self._last)
+        if verdict.checks:
+            self._before[self._kata] = verdict
+        return verdict
+
+    def grade(self, entry: Entry, options: Options | None = None) -> Verdict:
+        """Grade to the end."""
+        self.begin(entry, options)
+        while (verdict := self.verdict(1.0)) is None:
+            pass
+        return verdict
+
+    def close(self) -> None:
+        """End every process."""
+        self._pool.__exit__()
+        self._server.close()
+
+    def __enter__(self) -> ResidentGrader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _grade_and_remember(part: parallel.Part, server: ForkServer) -> Verdict:
+    if not oracle_cache.enabled():
+        oracle_cache.enable()
+        server.spares = WORKERS
+    return parallel.run_part(part, server)

@@ -1,0 +1,145 @@
+"""Grades attempts: starts the judge, runs the graders under pytest and gathers the verdicts."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from dojo.content import catalog
+from dojo.content.master import is_untouched, read_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dojo.grading.options import Entry, Options
+    from dojo.grading.pytest_plugin import GraderPlugin
+    from dojo.judge.fork_server import ForkServer, FreshStarts
+    from dojo.judge.proxy import Attempt, PickledCells
+    from dojo.verdict.types import Check, Verdict
+
+# A user's own environment may lack NumPy, and torch would say so on every start.
+warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
+
+# Parts of pytest that no grader needs: each is asked before and after every check, a tenth of a grading in all.
+UNUSED = """
+    cacheprovider capture doctest faulthandler junitxml legacypath logging monkeypatch pastebin recwarn setuponly
+    setupplan stepwise subtests terminal threadexception tmpdir unittest unraisableexception warnings
+"""
+GRADER_WATCHDOG = 300  # seconds that pytest-timeout gives one check: the judge's own deadlines come long before
+
+
+def run(
+    entries: list[Entry],
+    options: Options,
+    server: ForkServer | FreshStarts,
+    finished: Callable[[str], None] = lambda kata: None,
+) -> list[Verdict]:
+    """Grade entries, each of a different kata, in one session; the verdicts come in the order of the entries."""
+    import torch
+
+    from dojo.grading.pytest_plugin import Judging, Subject
+    from dojo.verdict.failures import Fault
+    from dojo.verdict.types import Verdict
+
+    torch.set_num_threads(1)
+    begun = time.perf_counter()
+    subjects, verdicts = {}, {}
+    make = attempt_maker(options, server)
+    for entry in entries:
+        kata, attempt = entry.kata, make(entry.source, entry.label, entry.pickled_cells)
+        verdict = Verdict(kata.name, entry.label, "", [], options.device, torch.__version__, 0.0, options.seed)
+        verdicts[kata.name] = verdict
+        if is_untouched(kata, entry.source):
+            verdict.verdict, verdict.message = "empty", f"write your answer in {entry.label}, then: {entry.repeat}"
+            continue
+        try:
+            attempt.worker()
+        except Fault as fault:
+            attempt.close()
+            verdict.verdict, verdict.message = "broken", "\n".join(s.text for s in fault.sections)
+            continue
+        reference = make(read_text(kata.master), kata.say(kata.master))
+        subjects[kata.name] = Subject(kata, attempt, reference, make, entry.repeat)
+    if subjects:
+        blind = options.device == "cuda" and not torch.cuda.is_available()
+        skip = "skipped: no GPU, this PyTorch sees none" if blind else ""
+        try:
+            run_graders((each.kata.grader for each in subjects.values()), Judging(subjects, options, skip, finished))
+        finally:
+            for subject in subjects.values():
+                subject.close()
+    for name, subject in subjects.items():
+        verdicts[name].error_ratio = subject.attempt.error_ratio
+        printed = subject.attempt.take_printed().strip()
+        verdicts[name].message = f"the attempt printed:\n{printed}" if printed else ""
+        conclude(verdicts[name], list(subject.checks.values()), options)
+    for verdict in verdicts.values():
+        verdict.seconds = verdict.seconds or time.perf_counter() - begun
+    return list(verdicts.values())
+
+
+def conclude(verdict: Verdict, checks: list[Check], options: Options) -> None:
+    """Fill in what the checks of a kata come to; passing takes at least one check that ran and passed."""
+    from dojo.verdict.types import Outcome
+
+    failed = [check for check in checks if not check.outcome.harmless]
+    if options.stop_at_first:
+        for check in failed[1:]:
+            check.outcome = Outcome.DESELECTED  # not reached
+    verdict.checks = checks
+    verdict.seconds = sum(check.seconds for check in checks)
+    passed = not failed and any(check.outcome is Outcome.PASSED for check in checks)
+    verdict.verdict = "passed" if passed else "failed"
+    if options.debug:
+        verdict.verdict, verdict.message = "unjudged", "run inside the grader's process for debugging: not judged"
+    elif not failed and not passed and checks:
+        verdict.message = "nothing was judged: every check was skipped"
+
+
+def attempt_maker(options: Options, server: ForkServer | FreshStarts) -> Callable[..., Attempt]:
+    """What makes an attempt of a source and its label: in workers, or in this process for a debugger."""
+    if options.debug:
+        from dojo.judge.in_process import LocalAttempt
+
+        return lambda source, label, pickled_cells=None: LocalAttempt(server, source, label, device=options.device)
+    from dojo.judge.proxy import Attempt
+    from dojo.judge.worker_handle import MEMORY
+
+    stubs = catalog.ROOT / "katas"
+    readable = [str(stubs), *sorted(str(each) for each in stubs.glob("*/"))]
+    memory = MEMORY if options.device == "cpu" else None
+
+    def make(source: str, label: str, pickled_cells: PickledCells | None = None) -> Attempt:
+        return Attempt(server, source, label, readable, memory, options.device, pickled_cells)
+
+    return make
+
+
+def run_graders(graders: Iterable[Path], plugin: GraderPlugin) -> None:
+    """Run graders in a session of pytest that knows this plugin and nothing that happens to be installed.
+
+    Raises:
+        KeyboardInterrupt: the user ended it.
+        RuntimeError: pytest could not run the graders.
+    """
+    import pytest
+
+    options = plugin.options
+    arguments = [str(grader) for grader in graders]
+    arguments += ["-c", "/dev/null", f"--rootdir={catalog.ROOT}", "--import-mode=importlib", "-o", "python_files=*.py"]
+    # Graders say what is wrong in their own words, and no plugin that happens to be installed has a say in a verdict.
+    arguments += ["--assert=plain", "--disable-plugin-autoload", "-p", "pytest_timeout"]
+    arguments += [word for name in UNUSED.split() for word in ("-p", f"no:{name}")]
+    arguments += [] if options.debug else [f"--timeout={GRADER_WATCHDOG}"]
+    arguments += ["-k", options.keyword] if options.keyword else []
+    arguments += ["-x"] if options.stop_at_first else []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what an oracle is warned of is nothing to tell the user
+        status = pytest.main(arguments, plugins=[plugin])
+    if plugin.interrupted:
+        raise KeyboardInterrupt
+    if status in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR):
+        name = pytest.ExitCode(status).name
+        raise RuntimeError(f"pytest could not run the graders ({name}): please report this as our fault")

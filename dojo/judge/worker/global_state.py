@@ -1,0 +1,46 @@
+"""What a call must leave as it found it: dtype, grad mode, random generators, threads."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import torch
+
+
+def settle() -> None:
+    """Undo what earlier calls may have done to global state, so that a call that does it again is seen to."""
+    torch.default_generator.manual_seed(20_261_121)  # `torch.manual_seed` looks for GPUs each time
+    random.seed(20_261_121)
+    torch.set_default_dtype(torch.float32)
+    torch.set_num_threads(1)
+    torch.set_anomaly_enabled(False)
+    if torch.are_deterministic_algorithms_enabled():
+        torch.use_deterministic_algorithms(False)
+    if torch.get_default_device().type != "cpu":
+        torch.set_default_device(None)
+
+
+def global_state() -> dict[str, Any]:
+    """What a call must leave as it found it."""
+    return {
+        "the default dtype": torch.get_default_dtype(),
+        "the grad mode": torch.is_grad_enabled(),
+        "the inference mode": torch.is_inference_mode_enabled(),
+        "the seed of torch's random generator": torch.initial_seed(),
+        "torch's random generator": torch.get_rng_state().view(torch.int64).tolist(),
+        "Python's random generator": random.getstate(),
+        "the number of threads": torch.get_num_threads(),
+        "the default device": str(torch.get_default_device()),
+        "the use of deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
+        "anomaly detection": torch.is_anomaly_enabled(),
+    }
+
+
+LASTING = (
+    "the default dtype",
+    "the number of threads",
+    "the default device",
+    "the use of deterministic algorithms",
+    "anomaly detection",
+)

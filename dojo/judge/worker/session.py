@@ -1,0 +1,331 @@
+"""The worker's side of the channel: loads the attempt, runs what the judge asks for, sends back what came of it.
+
+It holds no expected value, no oracle, no verdict and no seed; all it could betray is the attempt itself.
+"""
+
+from __future__ import annotations
+
+import linecache
+import pickle
+import random
+import sys
+import traceback
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dojo.judge import protocol
+from dojo.judge.protocol import Args, Kwargs, Message
+from dojo.judge.worker import instrumentation
+from dojo.judge.worker.global_state import LASTING, global_state, settle
+
+OWN_LINES = 12
+GRAPHS_KEPT = 64
+
+
+class Unanswerable(Exception):
+    """The attempt gave back what is no answer: `sentence` says what."""
+
+
+class Session:
+    """One attempt, loaded, and the objects and calls that the judge still refers to."""
+
+    def __init__(self, config: Message) -> None:
+        self.filename: str = config["filename"]
+        self.files: dict[str, str] = {self.filename: self.filename}  # the attempt's own, and what to call each
+        self.module: types.ModuleType | None = None
+        self.objects: dict[int, Any] = {}
+        self.calls: dict[int, tuple[list[Tensor], dict[str, nn.Parameter], Any]] = {}
+        self.next = 0
+
+    def number(self) -> int:
+        self.next += 1
+        return self.next
+
+    def load(self, source: str) -> Message:
+        """Run the attempt's file; its names then are what `call` may reach."""
+        self.remember(self.filename, source)
+        return self.loading(lambda names: exec(compile(source, self.filename, "exec"), names))
+
+    def unpack(self, pickled: Tensor, cells: list[tuple[str, str, str]]) -> Message:
+        """Take in what a notebook's kernel has defined, pickled; its cells are (file name, label, source)."""
+        for filename, label, source in cells:
+            self.remember(filename, source)
+            self.files[filename] = label
+        return self.loading(lambda names: names.update(pickle.loads(bytes(pickled.tolist()))))
+
+    def remember(self, filename: str, source: str) -> None:
+        """Let tracebacks and TorchScript find a source. Without a time stamp it is never looked for on the disk."""
+        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+
+    def loading(self, fill: Callable[[dict[str, Any]], object]) -> Message:
+        """Make the module of the attempt."""
+        module = types.ModuleType("attempt")
+        module.__file__ = self.filename
+        sys.modules["attempt"] = module
+        fill(module.__dict__)
+        self.module = module
+        self.loaded = global_state()
+        return {"names": [name for name in vars(module) if not name.startswith("__")]}
+
+    def resolve(self, target: Any) -> Any:
+        if isinstance(target, protocol.Remote):
+            return self.objects[target.number]
+        if not hasattr(self.module, target):
+            raise Unanswerable(f"the attempt defines no `{target}`")
+        return getattr(self.module, target)
+
+    def call(self, target: Any, args: Args, kwargs: Kwargs, grad: bool = False, watch: bool = False) -> Message:
+        """Call a function, a class or a kept object; what comes back is kept here when it cannot be sent."""
+        function = self.resolve(target)
+        args = tuple(self.resolve(arg) if isinstance(arg, protocol.Remote) else arg for arg in args)
+        reply: Message = {}
+        if watch:
+            settle()
+        with torch.set_grad_enabled(grad):
+            before = self.state_to_keep() if watch else {}
+            result = function(*args, **kwargs)
+            after = global_state() if watch else {}
+        if watch:
+            reply["changed"] = [name for name in before if after[name] != before[name]]
+            reply["inputs"] = [t.detach() for t in protocol.tensors_in([args, kwargs])]
+        if grad:
+            number = self.number()
+            leaves = [t for t in protocol.tensors_in([args, kwargs]) if t.requires_grad]
+            parameters = dict(nn.Module.named_parameters(function)) if isinstance(function, nn.Module) else {}
+            self.calls[number] = (leaves, parameters, result)
+            self.calls.pop(number - GRAPHS_KEPT, None)
+            reply["call"] = number
+        return reply | {"value": self.outgoing(result)}
+
+    def state_to_keep(self) -> dict[str, Any]:
+        """Global state as a call finds it, as though no earlier call had changed it for good."""
+        torch.rand(()), random.random()  # generators that were seeded before do not look as if just seeded
+        return global_state() | {name: self.loaded[name] for name in LASTING}
+
+    def outgoing(self, result: Any) -> Any:
+        """What the judge is sent for `result`: plain tensors and plain values only, anything else stays here."""
+        if isinstance(result, nn.Module):
+            number = self.number()
+            self.objects[number] = result
+            return protocol.Remote(number)
+        if isinstance(result, Tensor):
+            if type(result) not in (Tensor, nn.Parameter):
+                raise Unanswerable(f"the result is a {type(result).__name__}, not a plain torch.Tensor")
+            return result.detach()
+        if isinstance(result, (tuple, list)):
+            return type(result)(self.outgoing(item) for item in result) if type(result) in (tuple, list) else None
+        if isinstance(result, dict):
+            return {str(key): self.outgoing(value) for key, value in result.items()}
+        if result is None or type(result) in (bool, int, float, str):
+            return result
+        raise Unanswerable(f"the result is a {type(result).__name__}, not a torch.Tensor")
+
+    def backward(self, call: int, cotangent: Tensor) -> Message:
+        """The vector-Jacobian product of a call with `grad`, for its inputs and the parameters of its module."""
+        leaves, parameters, result = self.calls[call]
+        frozen = {name: None for name, value in parameters.items() if not value.requires_grad}
+        parameters = {name: value for name, value in parameters.items() if name not in frozen}
+        sources = [*leaves, *parameters.values()]
+        if not result.requires_grad:
+            return {"inputs": [None] * len(leaves), "parameters": dict.fromkeys(parameters) | frozen}
+        # A scalar needs no grad_outputs, for which torch would first import half a second of symbolic shapes.
+        with torch.enable_grad():
+            total = (result * cotangent).sum()
+        grads = torch.autograd.grad(total, sources, allow_unused=True, retain_graph=True)
+        own = dict(zip(parameters, grads[len(leaves) :], strict=True))
+        return {"inputs": list(grads[: len(leaves)]), "parameters": own | frozen}
+
+    def forward_backward(self, target: Any, args: Args, kwargs: Kwargs, cotangent: Tensor | None = None) -> Message:
+        """A call, and the vector-Jacobian product of its result, for the floating inputs and for the parameters.
+
+        Without a cotangent it is one of ones. A result that the cotangent does not fit comes back alone.
+        """
+        leaves = [t.requires_grad_() for t in protocol.tensors_in([args, kwargs]) if t.is_floating_point()]
+        reply = self.call(target, args, kwargs, grad=True)
+        value = reply["value"]
+        if not isinstance(value, Tensor):
+            raise Unanswerable(f"the result is a {type(value).__name__}, not a torch.Tensor")
+        cotangent = torch.ones_like(value) if cotangent is None else cotangent
+        if cotangent.shape != value.shape:
+            return reply | {"inputs": [None] * len(leaves), "gradients": {}}
+        found = self.backward(reply["call"], cotangent.to(value.dtype))
+        self.calls.pop(reply["call"], None)
+        return {"value": value, "inputs": found["inputs"], "gradients": found["parameters"]}
+
+    def build(self, target: str, kwargs: Kwargs, kept: protocol.Remote) -> Message:
+        """Build a module and keep it under the number that the judge has chosen."""
+        with torch.no_grad():
+            module = self.resolve(target)(**kwargs)
+        if not isinstance(module, nn.Module):
+            raise Unanswerable(f"`{target}` is a torch.nn.Module: calling it gave a {type(module).__name__}")
+        self.objects[kept.number] = module
+        return {}
+
+    def describe(self, target: protocol.Remote) -> Message:
+        """The parameters of a module with their values, and the names of its buffers and in its state dict."""
+        module = self.objects[target.number]
+        return {
+            "parameters": {k: p.detach() for k, p in nn.Module.named_parameters(module)},
+            "buffers": [k for k, _ in nn.Module.named_buffers(module)],
+            "state": list(module.state_dict()),
+        }
+
+    def outline(self, target: protocol.Remote) -> Message:
+        """The shapes of a module's parameters, and which of them are trainable."""
+        named = dict(nn.Module.named_parameters(self.objects[target.number]))
+        return {
+            "shapes": {k: tuple(p.shape) for k, p in named.items()},
+            "trainable": [k for k, p in named.items() if p.requires_grad],
+        }
+
+    def assign(self, target: protocol.Remote, values: dict[str, Tensor]) -> Message:
+        """Give a module's parameters these values, as far as they fit; the outline tells whether all did."""
+        own = dict(nn.Module.named_parameters(self.objects[target.number]))
+        with torch.no_grad():
+            for name, value in values.items():
+                if name in own and own[name].shape == value.shape:
+                    own[name].copy_(value)
+        return self.outline(target)
+
+    def cast(self, target: protocol.Remote, args: Args, kwargs: Kwargs) -> Message:
+        """`model.to(...)` on a model that holds this module, which an override of `to` alone would never hear of."""
+        nn.ModuleList([self.objects[target.number]]).to(*args, **kwargs)
+        return {}
+
+    def mode(self, target: protocol.Remote, training: bool) -> Message:
+        self.objects[target.number].train(training)
+        return {}
+
+    def observe(self, inner: list[Message], watched: list[str] | None, counted: bool = True) -> Message:
+        """Do all of `inner` once with operations counted, and once with every thread watched; None watches nothing.
+
+        What comes back is the answer to the last of them, with the readings.
+        """
+        handlers = [self._handler(each) for each in inner]
+
+        def calls() -> Message:
+            return [handler() for handler in handlers][-1]
+
+        answers, count, seen = [], instrumentation.Counting(), instrumentation.Watching()
+        if counted:
+            with instrumentation.counting() as count:
+                answers.append(calls())
+        if watched is not None:
+            with instrumentation.watching(watched) as seen:
+                answers.append(calls())
+        return answers[0] | {"readings": count.report() | seen.report()}
+
+    def fake_device(self, target: Any, args: Args, kwargs: Kwargs) -> Message:
+        """Call on a device of our own making, to see what stays behind on the CPU."""
+        return instrumentation.call_on_fake_device(self.resolve(target), args, kwargs)
+
+    def stage(self, args: Args, kwargs: Kwargs) -> Message:
+        """Keep arguments here, for `go`; the tensors of a second `stage` go into the storage of the first."""
+        number = self.number()
+        self.objects[number] = (args, kwargs)
+        return {"value": protocol.Remote(number)}
+
+    def refill(self, prepared: protocol.Remote, args: Args, kwargs: Kwargs) -> Message:
+        """New content for prepared arguments, in the same tensor objects."""
+        with torch.no_grad():
+            kept = protocol.tensors_in(list(self.objects[prepared.number]))
+            for old, new in zip(kept, protocol.tensors_in([args, kwargs]), strict=True):
+                old.copy_(new)
+        return {}
+
+    def rescale(self, prepared: protocol.Remote, factor: float) -> Message:
+        """Multiply the floating tensors of prepared arguments, in place."""
+        with torch.no_grad():
+            for each in protocol.tensors_in(list(self.objects[prepared.number])):
+                if each.is_floating_point():
+                    each.mul_(factor)
+        return {}
+
+    def go(self, target: Any, prepared: protocol.Remote, instead: protocol.Remote | None = None) -> Message:
+        """Call with prepared arguments and keep the result here, so that only the work itself is timed.
+
+        It is kept `instead` of the result of an earlier call, if that is named.
+        """
+        if instead is not None:
+            self.objects.pop(instead.number, None)
+        args, kwargs = self.objects[prepared.number]
+        result = self.resolve(target)(*args, **kwargs)
+        if isinstance(result, Tensor) and result.is_cuda:
+            torch.cuda.synchronize()
+        number = self.number()
+        self.objects[number] = result
+        return {"value": protocol.Remote(number)}
+
+    def fetch(self, kept: protocol.Remote) -> Message:
+        return {"value": self.outgoing(self.objects.pop(kept.number))}
+
+    def overwrite_result(self, kept: protocol.Remote) -> Message:
+        """Overwrite a kept result, as its owner may."""
+        with torch.no_grad():
+            self.objects.pop(kept.number).zero_()
+        return {}
+
+    def _handler(self, request: Message) -> Callable[[], Message]:
+        operation = HANDLERS[request.pop("do")]
+        return lambda: operation(self, **request)
+
+    def perform(self, request: Message) -> Message:
+        """Do what `request` says; the attempt's exceptions pass through."""
+        return self._handler(request)()
+
+    def answers(self, requests: list[Message]) -> list[Message]:
+        """Do one after the other, up to the first that fails."""
+        found: list[Message] = []
+        for request in requests:
+            found.append(self.answer(request))
+            if found[-1].keys() & protocol.FAILURES:
+                break
+        return found
+
+    def answer(self, request: Message) -> Message:
+        """Do what `request` says; whatever the attempt raises becomes part of the answer."""
+        try:
+            return self.perform(request)
+        except Unanswerable as error:
+            return {"unanswerable": str(error)}
+        except BaseException as error:
+            if instrumentation.leaves_torch(error):
+                return {"forbidden": str(error), "raised": self.explain(error)}
+            return {"raised": self.explain(error)}
+
+    def explain(self, error: BaseException) -> Message:
+        """The exception in plain data, with the attempt's own lines and none of ours."""
+        text = _safe_text(error)
+        own = [f for f in frames(error) if f.filename in self.files]
+        lines = [f"{self.files[f.filename]}:{f.lineno} in {f.name}\n    {f.line}" for f in own]
+        if isinstance(error, SyntaxError) and error.filename == self.filename:
+            lines = ["".join(traceback.format_exception_only(error)).strip()]
+        if len(lines) > OWN_LINES:
+            lines = [*lines[: OWN_LINES // 2], f"… {len(lines) - OWN_LINES} more", *lines[-OWN_LINES // 2 :]]
+        bases = [c.__name__ for c in type(error).__mro__]
+        return {"kind": type(error).__name__, "text": text, "bases": bases, "lines": "\n".join(lines)}
+
+
+REQUESTS = """
+    load unpack build call backward forward_backward describe outline assign cast mode observe fake_device
+    stage refill rescale go fetch overwrite_result
+"""
+
+HANDLERS: dict[str, Callable[..., Message]] = {name: getattr(Session, name) for name in REQUESTS.split()}
+
+
+def frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """Where an exception passed, outermost first."""
+    return list(traceback.extract_tb(error.__traceback__))
+
+
+def _safe_text(error: BaseException) -> str:
+    """`str(error)`, which an attempt's own exception class may make fail or endless."""
+    try:
+        return str(error)[:4000]
+    except BaseException:
+        return "(an exception whose text cannot be read)"

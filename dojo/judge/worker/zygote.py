@@ -1,0 +1,109 @@
+"""The pristine process that workers are forked from. It has imported torch, and runs nothing itself.
+
+Started by `judge.fork_server` as a script, with a bare environment, so that no secret of the user's is in its memory.
+It answers one JSON line a request on its control socket: `fork` (two descriptors travel along), `kill` (kill a worker's
+process group and say how it ended), `split` (fork another zygote on the descriptor that travels along, which keeps to
+one processor if the request names it) and `await` (its end). When the judge is gone, it kills what is left and goes
+too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+
+
+def import_torch() -> None:
+    """Import torch deaf to NumPy, so that no tensor can leave for an array; NumPy itself stays importable."""
+    import warnings
+
+    warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
+    sys.modules["numpy"] = None  # type: ignore[assignment]
+    import torch
+    import torch.utils._python_dispatch
+
+    with contextlib.suppress(RuntimeError):
+        torch.empty(0).numpy()  # torch looks for NumPy once, on first use: this is that look
+    del sys.modules["numpy"]
+    torch.set_num_threads(1)
+    with contextlib.suppress(ImportError):
+        import jaxtyping  # noqa: F401  # every stub imports it: here once, and not in every worker
+
+
+def kill(pid: int) -> int:
+    """Kill the worker's whole process group; returns its wait status, which tells whether it had died before."""
+    done, status = os.waitpid(pid, os.WNOHANG)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+    if not done:
+        os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+    return status
+
+
+def become_worker(channel: int, output: int) -> None:
+    """Turn this process into a worker; never returns."""
+    try:
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.close(output)
+        serving.serve(socket.socket(fileno=channel))
+    finally:
+        os._exit(70)
+
+
+def serve(control: socket.socket) -> None:
+    """Answer requests until the judge closes the control socket."""
+    alive: set[int] = set()
+    while True:
+        line, descriptors, _, _ = socket.recv_fds(control, 1 << 16, 2)
+        if not line:
+            break
+        request = json.loads(line)
+        if "split" in request:
+            pid = os.fork()
+            if pid == 0:
+                control.close()
+                confinement.keep_to(request["split"])
+                serve(socket.socket(fileno=descriptors[0]))
+                os._exit(0)
+            os.close(descriptors[0])
+            answer = {"pid": pid}
+        elif "await" in request:
+            answer = {"status": os.waitpid(request["await"], 0)[1]}
+        elif "fork" in request:
+            pid = os.fork()
+            if pid == 0:
+                os.setsid()
+                control.close()
+                become_worker(*descriptors)
+            for descriptor in descriptors:
+                os.close(descriptor)
+            alive.add(pid)
+            answer = {"pid": pid}
+        else:
+            alive.discard(request["kill"])
+            answer = {"status": kill(request["kill"])}
+        control.send(json.dumps(answer).encode())
+    for pid in alive:
+        kill(pid)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the judge's to handle; it then closes our socket
+    project, descriptors = sys.argv[1], [int(number) for number in sys.argv[2].split(",")]
+    import_torch()
+    sys.path.insert(0, project)
+    from dojo.judge.worker import confinement, serving
+
+    sys.path.remove(project)
+    gc.collect()
+    gc.freeze()  # what is here stays: no collection in a worker need walk all of torch, for a tenth of a second
+    if len(descriptors) > 1:  # not a zygote after all: one worker, started afresh
+        become_worker(*descriptors)
+    serve(socket.socket(fileno=descriptors[0]))

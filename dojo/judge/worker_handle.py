@@ -1,0 +1,213 @@
+"""The judge's side of a worker: asked, timed from outside, and killed with all that it left behind."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import selectors
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+from dojo.judge import protocol
+from dojo.judge.fork_server import ForkServer, FreshStarts
+from dojo.judge.protocol import Message
+from dojo.verdict.failures import Died, Forbidden, Raised
+from dojo.verdict.types import Label, Outcome, Section
+
+MEMORY = 6 << 30  # bytes of address space beyond what an idle worker has
+CPU_LIMIT = 5.0  # seconds of processor time for one request
+WALL_LIMIT = 12.0  # seconds by the clock on the wall, for an attempt that sleeps or a machine that is busy
+LOAD_FACTOR = 4  # importing may pull in more of torch than a call does
+SHOWN_OUTPUT = 8 << 10
+# What an answer must hold, by request, so that a forged one is told from a right one before anybody relies on it.
+Keys = dict[str, type]
+ANSWERS: dict[str, Keys] = {
+    "load": {"names": list},
+    "unpack": {"names": list},
+    "call": {"value": object},
+    "fetch": {"value": object},
+    "backward": {"inputs": list, "parameters": dict},
+    "forward_backward": {"value": object, "inputs": list, "gradients": dict},
+    "describe": {"parameters": dict, "buffers": list, "state": list},
+    "outline": {"shapes": dict, "trainable": list},
+    "assign": {"shapes": dict, "trainable": list},
+    "observe": {"readings": dict},
+    "stage": {"value": protocol.Remote},
+    "go": {"value": protocol.Remote},
+}
+
+IF_ASKED: dict[str, Keys] = {"grad": {"call": int}, "watch": {"inputs": list, "changed": list}}
+COUNTS = ("operations", "largest", "complex", "profiled")
+READINGS: Keys = {**dict.fromkeys(COUNTS, dict), "foreign": list, "entered": list}
+UNASKED = "it does not answer what was asked"
+
+
+class Worker:
+    """One process that runs one attempt. Requests either answer or end the worker with a fault that says why."""
+
+    def __init__(
+        self, server: ForkServer | FreshStarts, filename: str, readable: list[str], memory: int | None = MEMORY
+    ) -> None:
+        self.server = server
+        self.pid, self.channel, self.output = server.start()
+        protocol.send(self.channel, {"filename": filename, "readable": readable, "memory": memory})
+        self.channel.setblocking(False)
+        os.set_blocking(self.output, False)
+        self.watch = selectors.DefaultSelector()
+        self.watch.register(self.channel, selectors.EVENT_READ)
+        self.watch.register(self.output, selectors.EVENT_READ)
+        self.printed = bytearray()
+        self.unshown = 0
+        self.alive = True
+
+    def cpu_seconds(self) -> float:
+        """Processor time that the worker has used, all threads, read from outside where the system lets us."""
+        if sys.platform != "linux":
+            return time.monotonic()
+        try:
+            return time.clock_gettime((~self.pid) << 3 | 2)
+        except OSError:  # the worker has died: the channel will say so
+            return 0.0
+
+    def ask(self, *requests: Message, limit: float = CPU_LIMIT) -> Iterator[Message]:
+        """Send requests, which are done in turn up to the first that fails, and wait for their answers.
+
+        Raises, and so does the iterator when it comes to an answer that says so:
+            Raised: the attempt raised.
+            Forbidden: the attempt left PyTorch, or gave back what is no tensor.
+            Died: the worker is gone, or had to be ended.
+        """
+        reply = self._exchange({"requests": list(requests)}, limit)
+        answers = reply.get("answers")
+        if not isinstance(answers, list) or not all(isinstance(answer, dict) for answer in answers):
+            self._protocol_error(UNASKED)
+        if len(answers) != len(requests) and not (answers and protocol.FAILURES & answers[-1].keys()):
+            self._protocol_error(UNASKED)
+        return map(self._understood, requests, answers)
+
+    def _exchange(self, message: Message, limit: float) -> Message:
+        """One message there and one back, against the clock."""
+        token = secrets.token_hex(8)
+        started, cpu = time.monotonic(), self.cpu_seconds()
+        wall = limit * WALL_LIMIT / CPU_LIMIT
+        self.channel.setblocking(True)
+        self.channel.settimeout(wall)
+        try:
+            protocol.send(self.channel, message | {"token": token})
+        except OSError:
+            self._died()
+        self.channel.setblocking(False)
+        buffer = bytearray()
+        expected: tuple[int, int] | None = None
+        while expected is None or len(buffer) < sum(expected):
+            late = ""
+            if self.cpu_seconds() - cpu > limit:
+                late = f"no answer after {limit:.0f} s of processor time"
+            elif time.monotonic() - started > wall:
+                late = f"no answer after {wall:.0f} s"
+            before = len(buffer)
+            for key, _ in self.watch.select(timeout=0 if late else 0.1):
+                if key.fileobj is self.channel:
+                    self._read_channel(buffer)
+                else:
+                    self._read_output()
+            if late and len(buffer) == before:  # if this process was suspended meanwhile, the answer waits to be read
+                self._timed_out(late)
+            if expected is None and len(buffer) >= protocol.PREFIX:
+                expected = self._checked(protocol.lengths, bytes(buffer[: protocol.PREFIX]))
+                del buffer[: protocol.PREFIX]
+        header = expected[0]
+        reply = self._checked(protocol.load, bytes(buffer[:header]), buffer[header : sum(expected)])
+        if not isinstance(reply, dict) or reply.get("token") != token or len(buffer) > sum(expected):
+            self._protocol_error(UNASKED)
+        return reply
+
+    def _understood(self, request: Message, reply: Message) -> Message:
+        if "forbidden" in reply:
+            raised = reply["raised"]
+            lines = [Section(Label.TRACEBACK, raised["lines"])] if raised["lines"] else []
+            raise Forbidden(f"the computation must stay in PyTorch ({reply['forbidden']})", *lines)
+        if "raised" in reply:
+            raise Raised(**{k: reply["raised"][k] for k in ("kind", "text", "bases", "lines")})
+        if "unanswerable" in reply:
+            raise Died(Outcome.WRONG, reply["unanswerable"])
+        holds = [(reply, ANSWERS.get(request["do"], {}))]
+        holds += [(reply, keys) for word, keys in IF_ASKED.items() if request.get(word)]
+        readings = reply.get("readings")
+        holds += [(readings, READINGS)] if isinstance(readings, dict) else []
+        for part, keys in holds:
+            if any(key not in part or not isinstance(part[key], kind) for key, kind in keys.items()):
+                self._protocol_error(UNASKED)
+        if isinstance(readings, dict) and any(type(n) is not int for name in COUNTS for n in readings[name].values()):
+            self._protocol_error(UNASKED)
+        return reply
+
+    def _checked(self, read: Callable[..., Any], *parts: Any) -> Any:
+        try:
+            return read(*parts)
+        except protocol.ProtocolError as error:
+            self._protocol_error(str(error))
+
+    def _read_channel(self, buffer: bytearray) -> None:
+        try:
+            chunk = self.channel.recv(1 << 20)
+        except BlockingIOError:
+            return
+        except OSError:
+            chunk = b""
+        if not chunk:
+            self._died()
+        buffer += chunk
+
+    def _read_output(self) -> None:
+        try:
+            chunk = os.read(self.output, 1 << 16)
+        except BlockingIOError:
+            return
+        if not chunk and self.output in self.watch.get_map():
+            self.watch.unregister(self.output)
+        room = max(0, SHOWN_OUTPUT - len(self.printed))
+        self.printed += chunk[:room]
+        self.unshown += max(0, len(chunk) - room)
+
+    def take_printed(self) -> str:
+        """What the attempt printed since this was last asked."""
+        if self.alive:
+            self._read_output()
+        text = self.printed.decode(errors="replace")
+        if self.unshown:
+            text += f"\n… {self.unshown} more bytes not shown"
+        self.printed, self.unshown = bytearray(), 0
+        return text
+
+    def _timed_out(self, sentence: str) -> NoReturn:
+        self.end()
+        raise Died(Outcome.TIMED_OUT, f"{sentence}: the call was ended")
+
+    def _protocol_error(self, why: str) -> NoReturn:
+        self.end()
+        raise Died(Outcome.CRASHED, f"the attempt wrote on the judge's channel: {why}")
+
+    def _died(self) -> NoReturn:
+        status = self.end()
+        if os.WIFSIGNALED(status):
+            number = os.WTERMSIG(status)
+            name = signal.strsignal(number) or f"signal {number}"
+            raise Died(Outcome.CRASHED, f"the process of the attempt crashed: {name}")
+        code = os.WEXITSTATUS(status)
+        raise Died(Outcome.CRASHED, f"the attempt ended its own process (exit status {code}) instead of returning")
+
+    def end(self) -> int:
+        """Kill the worker's process group and close what led to it; returns its wait status."""
+        if not self.alive:
+            return 0
+        self.alive = False
+        self._read_output()
+        status = self.server.kill(self.pid)
+        self.watch.close()
+        self.channel.close()
+        os.close(self.output)
+        return status

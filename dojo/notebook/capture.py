@@ -1,0 +1,126 @@
+"""Captures what a kernel has defined: pickled by value, with the cells that it came from."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+
+from dojo.content import master
+from dojo.content.catalog import ROOT, Trouble
+from dojo.judge.proxy import PickledCells
+
+if TYPE_CHECKING:
+    from dojo.content.catalog import Kata
+
+LIMIT = 16 << 20  # bytes
+OURS = ("from dojo ", "import dojo", "import sys")  # what a grading cell imports
+
+
+@dataclass(frozen=True)
+class Capture:
+    """What is graded, and its text: the imports and definitions as a file would have them."""
+
+    pickled_cells: PickledCells
+    text: str
+
+
+def capture(kata: Kata, namespace: dict[str, Any], labels: dict[str, str]) -> Capture:
+    """Gather what the kata asks for from a namespace; `labels` says what to call the cells, by file name.
+
+    Raises Trouble when nothing of it is defined, or when it cannot travel.
+    """
+    wanted = master.names(kata)
+    found = {name: namespace[name] for name in wanted if name in namespace}
+    if not found:
+        raise Trouble(f"none of {', '.join(wanted)} is defined here yet: run the cells above, then check again")
+    with _users_modules():
+        pickled = _pickled(found)
+    if len(pickled) > LIMIT:
+        raise Trouble(
+            f"{', '.join(found)} and what they refer to are {len(pickled) >> 20} MiB; {LIMIT >> 20} may travel: "
+            "do they use a large tensor of the notebook?"
+        )
+    cells = [(name, label, "".join(linecache.getlines(name))) for name, label in labels.items()]
+    text = _text(wanted, [source for *_, source in cells])
+    return Capture(PickledCells(pickled, tuple(cells)), text)
+
+
+def _pickled(found: dict[str, Any]) -> bytes:
+    try:
+        return cloudpickle.dumps(found)
+    except Exception:
+        for name, value in found.items():  # which of them is it?
+            try:
+                cloudpickle.dumps(value)
+            except Exception as error:
+                raise Trouble(f"{name} cannot be sent to the judge ({type(error).__name__}: {error})") from None
+        raise
+
+
+@contextmanager
+def _users_modules() -> Iterator[None]:
+    """Here, what comes from a module of the user's own travels by value too."""
+    paths = sysconfig.get_paths()
+    libraries = (*(paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")), str(ROOT))
+    known = cloudpickle.list_registry_pickle_by_value()
+    files = {name: getattr(module, "__file__", None) or "" for name, module in list(sys.modules.items())}
+    own = [
+        sys.modules[name]
+        for name, file in files.items()
+        if os.path.isabs(file) and not file.startswith(libraries) and name not in known and name != "__main__"
+    ]
+    for module in own:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        for module in own:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def _text(wanted: list[str], sources: list[str]) -> str:
+    """The imports, and the latest definitions of what is wanted and of all that it names, in the order of the cells."""
+    imports: dict[str, None] = {}
+    defined: dict[str, tuple[str, ast.stmt]] = {}
+    for source in sources:
+        try:
+            statements = ast.parse(source).body
+        except SyntaxError:
+            continue  # magics
+        for node in statements:
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                imports[ast.unparse(node)] = None
+            for name in _names(node):
+                defined.pop(name, None)  # the last of several stands where it was run
+                defined[name] = (_segment(source, node), node)
+    kept: set[str] = set()
+    todo = [name for name in wanted if name in defined]
+    while todo:
+        name = todo.pop()
+        kept.add(name)
+        used = {node.id for node in ast.walk(defined[name][1]) if isinstance(node, ast.Name)}
+        todo += [name for name in used if name in defined and name not in kept]
+    parts = list(dict.fromkeys(segment for name, (segment, _) in defined.items() if name in kept))
+    lines = [line for line in imports if not line.startswith(OURS)]
+    return "\n".join(lines) + "\n\n\n" + "\n\n\n".join(parts) + "\n"
+
+
+def _names(node: ast.stmt) -> list[str]:
+    if isinstance(node, master.DEFINITIONS):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def _segment(source: str, node: ast.stmt) -> str:
+    first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
+    return "\n".join(source.splitlines()[first - 1 : node.end_lineno])

@@ -1,0 +1,43 @@
+"""Grades what a notebook sends: one JSON object on standard input, the verdict as text and HTML on standard output."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import sys
+
+from dojo.judge.fork_server import ForkServer
+
+
+def main() -> None:
+    """Grade what is asked for."""
+    server = ForkServer()  # before torch, so that both import it side by side
+    try:
+        given = json.load(sys.stdin)
+        from dojo.content import catalog
+        from dojo.grading.options import Entry, Options, fresh_seed
+        from dojo.grading.parallel import side_by_side
+        from dojo.judge.proxy import PickledCells
+        from dojo.notebook import html
+        from dojo.practice import history
+        from dojo.verdict.terminal import Screen
+
+        kata = catalog.one(given["kata"])
+        pickled_cells = PickledCells(base64.b64decode(given["pickled"]), tuple(map(tuple, given["cells"])))
+        entry = Entry.of_notebook(kata, given["text"], pickled_cells)
+        text = io.StringIO()
+        screen = Screen(text, force_plain=True)
+        verdict = side_by_side([entry], Options(fresh_seed(given["seed"])), server, screen)[0]
+    finally:
+        server.close()
+    history.record([(kata, entry.source, verdict)])
+    screen.verdict(verdict)
+    json.dump({"text": text.getvalue(), "html": html.of(verdict)}, sys.stdout)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,202 @@
+"""The history database: every grade, mock and hunt of this user, with the attempt's text. It is also what knows passes.
+
+Nothing here may keep a verdict from its reader: `remember` answers with a sentence when it could not write.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from dojo.content.catalog import Trouble
+
+VERSION = 1
+PATIENCE = 5.0  # seconds to wait for another grading that writes just now
+
+TABLE = """
+create table attempt (
+    id integer primary key,
+    at real not null,            -- seconds since 1970, UTC
+    kata text not null,
+    kind text not null,          -- grade, mock or hunt
+    verdict text not null,
+    tiers text not null,         -- JSON: tier to passed or failed
+    failing text not null,       -- JSON: list of {name, tier, outcome, diagnosis}
+    seconds real not null,       -- of grading
+    spent real,                  -- seconds a mock or hunt had taken by then
+    hints integer not null,      -- taken by then
+    text text not null,          -- of the attempt
+    details text not null        -- JSON: the whole verdict, with pictures
+);
+create index by_kata on attempt (kata, at);
+"""
+
+
+class Unreadable(Trouble):
+    """The database cannot be used; the message says why, where it is and what to do."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One grading of one kata, as it is remembered."""
+
+    at: float
+    kata: str
+    kind: str
+    verdict: str
+    tiers: dict[str, str]
+    failing: list[dict[str, Any]]
+    seconds: float
+    spent: float | None
+    hints: int
+    text: str
+    details: dict[str, Any] = field(default_factory=dict)
+    id: int | None = None
+
+    @property
+    def passed(self) -> bool:
+        return self.verdict == "passed"
+
+
+PASSED = "verdict = 'passed' and kind in ('grade', 'mock')"  # a hunt is passed by mending a solution
+LAST_PASSES = f"""
+with latest as (select kata, max(at) as at from attempt where {PASSED} group by kata)
+select kata, text from attempt join latest using (kata, at) where {PASSED} order by id
+"""
+COLUMNS = [f.name for f in fields(Attempt)]
+JSON = ("tiers", "failing", "details")
+
+
+def home() -> Path:
+    """The folder for what we remember: DOJO_HOME, or the user's data folder."""
+    if os.environ.get("DOJO_HOME"):
+        return Path(os.environ["DOJO_HOME"])
+    from platformdirs import user_data_path
+
+    return user_data_path("dojo", appauthor=False)
+
+
+def place() -> Path:
+    """Where the database is."""
+    return home() / "attempts.sqlite"
+
+
+def remember(attempts: Iterable[Attempt]) -> str | None:
+    """Write attempts down, all or none; returns None, or a sentence that says why it could not be done."""
+    try:
+        with _open(write=True) as database:
+            database.executemany(
+                f"insert into attempt ({', '.join(COLUMNS)}) values ({', '.join('?' * len(COLUMNS))})",
+                [_row(attempt) for attempt in attempts],
+            )
+    except Unreadable as trouble:
+        return f"not recorded: {trouble}"
+    return None
+
+
+def recall_all(kata: str | None = None) -> list[Attempt]:
+    """Everything remembered, or all of one kata, oldest first. Raises Unreadable."""
+    if not place().exists():
+        return []
+    with _open() as database:
+        where, words = ("where kata = ?", (kata,)) if kata else ("", ())
+        rows = database.execute(f"select {', '.join(COLUMNS)} from attempt {where} order by at, id", words).fetchall()
+    return [_attempt(row) for row in rows]
+
+
+def last_passes(kata: str | None = None) -> dict[str, str]:
+    """By kata, the text that passed last; it reads no other attempt's text. Raises Unreadable."""
+    if not place().exists():
+        return {}
+    with _open() as database:
+        found = dict(database.execute(LAST_PASSES).fetchall())
+    return {name: text for name, text in found.items() if kata in (None, name)}
+
+
+def export(path: Path) -> int:
+    """Write everything to a file of JSON Lines; returns how many attempts there were."""
+    from dojo.content import files
+
+    attempts = recall_all()
+    files.write_atomic(path, "".join(json.dumps(asdict(a)) + "\n" for a in attempts))
+    return len(attempts)
+
+
+def take_in(path: Path) -> tuple[int, int]:
+    """Add the attempts of a file of JSON Lines that are not known yet; returns how many were new, and how many not.
+
+    Raises Unreadable when a line is no attempt; then none is added.
+    """
+    known = {(a.at, a.kata, a.kind, a.text) for a in recall_all()}
+    new, old = [], 0
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Unreadable(f"{path} cannot be read: {error}") from None
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            attempt = Attempt(**json.loads(line) | {"id": None})
+            _row(attempt)
+            key = (float(attempt.at), str(attempt.kata), attempt.kind, attempt.text)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise Unreadable(f"{path}, line {number}, is no attempt: {error}. Nothing was taken in.") from None
+        if key in known:
+            old += 1
+        else:
+            known.add(key)
+            new.append(attempt)
+    trouble = remember(new) if new else None
+    if trouble:
+        raise Unreadable(trouble)
+    return len(new), old
+
+
+@contextmanager
+def _open(write: bool = False) -> Iterator[sqlite3.Connection]:
+    path = place()
+    try:
+        if write:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(path, timeout=PATIENCE)) as database:
+            version = database.execute("pragma user_version").fetchone()[0]
+            if version > VERSION:
+                raise Unreadable(
+                    f"{path} was made by a newer dojo (format {version}, this one knows {VERSION}): update"
+                )
+            if write:
+                database.execute("pragma journal_mode = wal")
+                database.execute("pragma synchronous = full")
+                with database:  # one transaction: a crash leaves all of it or nothing
+                    database.execute("begin immediate")
+                    if database.execute("pragma user_version").fetchone()[0] == 0:
+                        for statement in TABLE.split(";\n"):
+                            database.execute(statement)
+                        database.execute(f"pragma user_version = {VERSION}")
+                    yield database
+            else:
+                yield database
+    except sqlite3.DatabaseError as error:
+        remedy = "is it full or read-only? DOJO_HOME names another folder"
+        if "not a database" in str(error) or "malformed" in str(error):
+            remedy = "move the file away, and a new one is begun; what can be read of it is not touched"
+        raise Unreadable(f"{path}: {error}; {remedy}") from None
+    except OSError as error:
+        raise Unreadable(f"{path}: {error.strerror}; DOJO_HOME names another folder") from None
+
+
+def _row(attempt: Attempt) -> list[Any]:
+    values = asdict(attempt)
+    return [json.dumps(values[name]) if name in JSON else values[name] for name in COLUMNS]
+
+
+def _attempt(row: tuple) -> Attempt:
+    values = dict(zip(COLUMNS, row, strict=True))
+    return Attempt(**values | {name: json.loads(values[name]) for name in JSON})

@@ -1,0 +1,119 @@
+"""One self-contained page about all practice: tables to sort, charts, and pictures of what failed."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from datetime import UTC, datetime
+
+from dojo.content import catalog
+from dojo.content.catalog import Kata
+from dojo.practice import database, schedule
+from dojo.practice.database import Attempt
+from dojo.verdict.html import css_class, esc, verdict_section, write
+from dojo.verdict.types import state_of
+
+
+def main(args: argparse.Namespace) -> int:
+    """Write the page about everything remembered and print its path."""
+    path = args.out or database.home() / "report.html"
+    write(path, of_history(database.recall_all()))
+    print(path.resolve())
+    return 0
+
+
+def of_history(attempts: list[Attempt]) -> str:
+    """The body of a page about everything that is remembered."""
+    katas = catalog.katas()
+    if not attempts:
+        return "<p>Nothing is remembered yet. <code>nox -s grade -- softmax</code> begins it.</p>"
+    of = {name: [a for a in attempts if a.kata == name] for name in katas}
+    due = schedule.due_dates(katas, attempts)
+    last = [own[-1].details for own in of.values() if own]
+    parts = [_table(katas, of, due), _times(katas, of), _mistakes(attempts)]
+    parts.append("<h2>The last verdict of each kata</h2>" + "".join(map(verdict_section, last)))
+    return "".join(parts)
+
+
+def _table(katas: dict[str, Kata], of: dict[str, list[Attempt]], due: dict[str, datetime]) -> str:
+    heads = ("track", "kata", "state", "trend", "attempts", "hints", "best minutes", "par", "due")
+    rows = []
+    for kata in katas.values():
+        own = of[kata.name]
+        state = state_of(own[-1].verdict) if own else "not started"
+        trend = "".join(f'<i class="{css_class(a.verdict)}" title="{esc(a.verdict)}"></i>' for a in own[-12:])
+        green = [s.taken / 60 for s in schedule.sittings(own) if s.end.passed and s.taken]
+        best = f"{min(green):.1f}" if green else ""
+        date = due.get(kata.name)
+        late = date is not None and date <= datetime.now(UTC)
+        when = "" if date is None else "now" if late else date.astimezone().strftime("%Y-%m-%d")
+        order = "" if date is None else str(int(date.timestamp()))
+        cells = [
+            f"<td>{esc(kata.track)}</td>",
+            f'<th scope="row">{esc(kata.name)}</th>',
+            f'<td><span class="{css_class(state)}">{esc(state)}</span></td>',
+            f'<td class="trend" data-sort="{sum(a.passed for a in own)}" aria-label="{_trend(own)}">{trend}</td>',
+            f'<td class="n">{len(own) or ""}</td>',
+            f'<td class="n">{max((a.hints for a in own), default=0) or ""}</td>',
+            f'<td class="n">{best}</td>',
+            f'<td class="n">{kata.minutes}</td>',
+            f'<td data-sort="{order}">{when}</td>',
+        ]
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    head = "".join(f'<th scope="col" aria-sort="none"><button>{name}</button></th>' for name in heads)
+    done = sum(any(a.passed for a in own) for own in of.values())
+    return (
+        f"<h2>{done} of {len(katas)} katas passed</h2>"
+        f'<div class="wide"><table class="sortable"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _trend(own: list[Attempt]) -> str:
+    return f"{sum(a.passed for a in own)} of {len(own)} attempts passed" if own else "no attempts"
+
+
+def _times(katas: dict[str, Kata], of: dict[str, list[Attempt]]) -> str:
+    """Time to green against par, sitting by sitting: a dot on the line took as long as par."""
+    points = []
+    for name, own in of.items():
+        for sitting in schedule.sittings(own):
+            if sitting.end.passed and sitting.taken > 0:
+                points.append((sitting.end.at, sitting.taken / 60 / katas[name].minutes, name, sitting.taken / 60))
+    if not points:
+        return ""
+    first, last = min(p[0] for p in points), max(p[0] for p in points)
+    top = max(1.5, *(p[1] for p in points))
+    dots = []
+    for at, share, name, minutes in points:
+        x = 40 + 540 * ((at - first) / (last - first) if last > first else 0.5)
+        y = 170 - 150 * share / top
+        told = f"{name}: {minutes:.1f} min, {share:.0%} of par"
+        dots.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" tabindex="0"><title>{esc(told)}</title></circle>')
+    par = 170 - 150 / top
+    span = [datetime.fromtimestamp(at).strftime("%Y-%m-%d") for at in (first, last)]
+    return (
+        "<h2>Time to green against par</h2>"
+        '<svg viewBox="0 0 600 200" role="img" aria-label="Time to green as a share of par, over time">'
+        f'<line x1="40" y1="{par:.1f}" x2="590" y2="{par:.1f}"/><text x="0" y="{par + 4:.1f}">par</text>'
+        f'<line class="axis" x1="40" y1="170" x2="590" y2="170"/><text x="40" y="190">{span[0]}</text>'
+        f'<text x="590" y="190" text-anchor="end">{span[1]}</text>{"".join(dots)}</svg>'
+    )
+
+
+def _mistakes(attempts: list[Attempt]) -> str:
+    named = [{f["diagnosis"] for f in a.failing if f.get("diagnosis")} for a in attempts]
+    counts = Counter((a.kata, bug) for a, bugs in zip(attempts, named, strict=True) for bug in bugs).most_common(12)
+    if not counts:
+        return ""
+    most = counts[0][1]
+    rows = "".join(
+        f'<tr><td>{esc(kata)}</td><th scope="row">{esc(bug)}</th><td class="n">{count}</td>'
+        f'<td class="bar"><b style="width:{100 * count / most:.0f}%"></b></td></tr>'
+        for (kata, bug), count in counts
+    )
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("kata", "mistake", "times", ""))
+    return (
+        "<h2>Where attempts fail most</h2>"
+        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    )

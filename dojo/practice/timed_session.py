@@ -1,0 +1,290 @@
+"""Timed sessions, graded on every save: what mock interviews and bug hunts have in common.
+
+A session has a folder of its own. Its state is written as it goes, so that one that was cut off goes on with the time
+that was left. It runs as the one test of this module, `test_session`, and pytest-timeout ends it at the deadline.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import shutil
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dojo.content import catalog, files, master
+from dojo.content.catalog import Kata, Trouble
+from dojo.grading.options import Entry
+
+if TYPE_CHECKING:
+    from dojo.grading.resident import ResidentGrader
+    from dojo.verdict.terminal import Screen
+    from dojo.verdict.types import Verdict
+
+STATE = "interview.json"
+HEARTBEAT = 2.0  # seconds between two writings of the state
+KEYS = "h + Enter: a hint · q + Enter: end it · Ctrl-C: go on later"
+
+
+class End(StrEnum):
+    """Why a session is over, or not."""
+
+    OPEN = "interrupted"
+    SOLVED = "everything passes"
+    ENDED = "ended by you"
+    TIME = "the time is up"
+
+
+@dataclass
+class Event:
+    """One grading during a session: seconds into it, and what came of it."""
+
+    at: float
+    kata: str
+    verdict: str
+    tiers: dict[str, str]
+    passed: int
+    checks: int
+    failing: list[str] = field(default_factory=list)
+    scores: dict[str, str] = field(default_factory=dict)  # by tier, as 5/7
+
+
+@dataclass
+class TimedSession:
+    """What is asked, how long it may take, and what has happened so far."""
+
+    folder: Path
+    kind: str  # mock or hunt
+    katas: list[str]
+    seconds: float
+    spent: float = 0.0
+    hints: dict[str, int] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    end: End = End.OPEN
+    planted: dict[str, list[str]] = field(default_factory=dict)  # of a hunt: the names of the bugs
+
+    @property
+    def left(self) -> float:
+        return max(0.0, self.seconds - self.spent)
+
+    def path(self, kata: str) -> Path:
+        """The file to write in."""
+        return self.folder / f"{kata}.py"
+
+    def save(self) -> None:
+        """Write the state."""
+        state = asdict(self) | {"folder": None}
+        files.write_atomic(self.folder / STATE, json.dumps(state, indent=1) + "\n")
+
+    def last(self, kata: str) -> Event | None:
+        """The latest grading of a kata."""
+        return next((event for event in reversed(self.events) if event.kata == kata), None)
+
+    def solved(self, kata: str) -> bool:
+        event = self.last(kata)
+        return event is not None and event.verdict == "passed"
+
+
+def load(folder: Path) -> TimedSession:
+    """The session in a folder. Raises Trouble when there is none."""
+    state = files.read_state(folder / STATE)
+    try:
+        events = [Event(**event) for event in state.pop("events")]
+        return TimedSession(**state | {"folder": folder, "events": events, "end": End(state["end"])})
+    except (KeyError, TypeError, ValueError):
+        raise Trouble(f"{folder} holds no session that can be read ({STATE} is missing or broken)") from None
+
+
+def begin(kind: str, katas: list[Kata], seconds: float, sources: dict[str, str]) -> TimedSession:
+    """A new folder with a file for each kata."""
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    name = "-".join([stamp, *[kata.name for kata in katas[:3]], *(["more"] if len(katas) > 3 else [])])
+    folder = katas[0].root / f"{kind}s" / name
+    suffix = 1
+    while folder.exists():
+        suffix += 1
+        folder = folder.with_name(f"{name}-{suffix}")
+    session = TimedSession(folder, kind, [kata.name for kata in katas], seconds)
+    for kata in katas:
+        files.write_atomic(session.path(kata.name), sources[kata.name])
+    session.save()
+    return session
+
+
+class Runner:
+    """Runs a session: files are watched, saves graded, keys heard, and the clock runs."""
+
+    def __init__(self, session: TimedSession, grader: ResidentGrader, screen: Screen) -> None:
+        from dojo.content.watcher import Saves
+
+        self.session, self.grader, self.screen = session, grader, screen
+        self.known = {name: catalog.katas()[name] for name in session.katas}
+        self.saves = {name: Saves(session.path(name)) for name in session.katas}
+        self.waiting: dict[str, bytes] = {}
+        self.graded: str | None = None  # what the grader is busy with
+        self.listening = True
+        self._status, self._beat = "", 0.0
+        for kata in self.known.values():
+            grader.prepare(kata)
+
+    def run(self) -> None:
+        """Go on until everything passes or the user ends it; a test's timeout may end it from outside."""
+        session, started, before = self.session, time.monotonic(), self.session.spent
+        try:
+            while session.end is End.OPEN:
+                session.spent = before + time.monotonic() - started
+                self._listen()
+                self._look()
+                if all(map(session.solved, session.katas)):
+                    session.end = End.SOLVED
+                if time.monotonic() - self._beat > HEARTBEAT:
+                    self._beat = time.monotonic()
+                    session.save()
+                self._show_status()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            session.spent = before + time.monotonic() - started
+            self._wipe()
+            session.save()
+
+    def _look(self) -> None:
+        """Grade what has been saved, one file at a time; this is where the loop waits."""
+        for name, saves in self.saves.items():
+            content = saves.new()
+            if content is not None:
+                self.waiting[name] = content
+        if self.graded is None:
+            if not self.waiting:
+                time.sleep(0.02)
+                return
+            name, _ = next(iter(self.waiting.items()))
+            del self.waiting[name]
+            self._begin(name)
+            return
+        verdict = self.grader.verdict(0.02)
+        if verdict is not None:
+            name, self.graded = self.graded, None
+            self._note(name, verdict)
+
+    def entry(self, name: str) -> Entry:
+        """What is in a kata's file now."""
+        kata, path = self.known[name], self.session.path(name)
+        return Entry.of_file(kata, path, kata.say(path))
+
+    def _begin(self, name: str) -> None:
+        try:
+            entry = self.entry(name)
+        except Trouble as trouble:
+            self._say(f"dojo: {trouble}")
+            return
+        if master.is_untouched(self.known[name], entry.source):
+            return
+        self.graded = name
+        self.grader.begin(entry)
+
+    def _note(self, name: str, verdict: Verdict) -> None:
+        passed = sum(check.outcome.harmless for check in verdict.checks)
+        failing = [check.name for check in verdict.checks if not check.outcome.harmless]
+        scores = {}
+        for tier in verdict.tiers:
+            mine = [check.outcome.harmless for check in verdict.checks if check.tier == tier]
+            scores[tier] = f"{sum(mine)}/{len(mine)}"
+        now = self.session.spent
+        event = Event(now, name, verdict.verdict, verdict.tiers, passed, len(verdict.checks), failing, scores)
+        self.session.events.append(event)
+        self._wipe()
+        self.screen.failures(verdict)
+        self.session.save()
+
+    def _listen(self) -> None:
+        """Take what the user typed, a line at a time."""
+        try:
+            while self.listening and select.select([sys.stdin], [], [], 0)[0]:
+                line = sys.stdin.readline()
+                if not line:
+                    self.listening = False
+                word = line.strip().lower()
+                if word in ("q", "quit"):
+                    self.session.end = End.ENDED
+                elif word in ("h", "hint"):
+                    self._hint()
+        except (OSError, ValueError):
+            self.listening = False  # no keyboard here
+
+    def _hint(self) -> None:
+        name = next((name for name in self.session.katas if not self.session.solved(name)), None)
+        if name is None:
+            return
+        hints, taken = master.hints(self.known[name]), self.session.hints.get(name, 0)
+        if taken >= len(hints):
+            self._say(f"{name} has no more hints than the {len(hints)} you have seen.")
+            return
+        self.session.hints[name] = taken + 1
+        self._say(f"{name}, hint {taken + 1} of {len(hints)}: {hints[taken]}")
+
+    def _say(self, text: str) -> None:
+        self._wipe()
+        print(text, flush=True)
+
+    def _show_status(self) -> None:
+        """One line that stays where it is: time, checks by kata, hints."""
+        if not sys.stdout.isatty():
+            return
+        left = self.session.left
+        parts = [f"{int(left // 60)}:{int(left % 60):02d} left"]
+        for name in self.session.katas:
+            stands = "not started"
+            if event := self.session.last(name):
+                stands = ", ".join(f"{tier} {score}" for tier, score in event.scores.items()) or event.verdict
+            parts.append(f"{name} {stands}")
+        hints = sum(self.session.hints.values())
+        parts += [f"{hints} hint{'s' * (hints != 1)}", "grading …" if self.graded else KEYS]
+        line = " · ".join(parts)
+        if line != self._status:
+            width = shutil.get_terminal_size().columns - 1
+            self._status = line
+            sys.stdout.write(f"\r\x1b[2K{line[:width]}")
+            sys.stdout.flush()
+
+    def _wipe(self) -> None:
+        if self._status and sys.stdout.isatty():
+            sys.stdout.write("\r\x1b[2K")
+            sys.stdout.flush()
+        self._status = ""
+
+
+def hold(runner: Runner) -> End:
+    """Run a session under pytest, where its timeout is the deadline."""
+    import pytest
+
+    class Plugin:
+        """Hands the runner to the test, and keeps pytest's own words off the screen."""
+
+        @pytest.fixture
+        def runner(self) -> Runner:
+            return runner
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_report_teststatus(self, report: Any) -> tuple[str, str, str]:
+            return "", "", ""
+
+    session = runner.session
+    words = [__file__, "-o", f"python_files={Path(__file__).name}", "-c", "/dev/null", f"--rootdir={catalog.ROOT}"]
+    words += ["--disable-plugin-autoload", "-p", "pytest_timeout", "-p", "no:cacheprovider"]
+    words += [f"--timeout={session.left}", "--timeout-method=signal"]
+    words += ["-s", "-qq", "--tb=no", "--no-header", "--no-summary"]
+    pytest.main(words, plugins=[Plugin()])
+    if session.end is End.OPEN and session.left < 0.5:
+        session.end = End.TIME
+    session.save()
+    return session.end
+
+
+def test_session(runner: Runner) -> None:
+    """The one test of a session."""
+    runner.run()

@@ -1,0 +1,89 @@
+"""Verdicts as HTML: what a notebook and a page have in common, and the page about one grading."""
+
+from __future__ import annotations
+
+import html
+import json
+from datetime import datetime
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from dojo.content import files
+from dojo.verdict.heatmap import KINDS, beyond, images
+from dojo.verdict.terminal import readable
+from dojo.verdict.types import Outcome, Verdict, state_of
+
+PAGE = Path(__file__).with_name("report.html")
+HARMLESS = {outcome.value for outcome in Outcome if outcome.harmless}
+esc = html.escape
+
+
+def write(path: Path, body: str) -> None:
+    """Put the body of a page into its template and write the page."""
+    now = datetime.now().strftime("%Y-%m-%d %H:%M")
+    files.write_atomic(path, Template(PAGE.read_text("utf-8")).substitute(body=body, made=now))
+
+
+def of_run(verdicts: list[Verdict]) -> str:
+    """The body of a page about one grading."""
+    found = [verdict.to_json(pictures=True) for verdict in verdicts]
+    passed = sum(verdict.verdict == "passed" for verdict in verdicts)
+    return f"<h2>{passed} of {len(found)} passed</h2>" + "".join(verdict_section(each, opened=True) for each in found)
+
+
+def verdict_section(details: dict[str, Any], opened: bool = False) -> str:
+    """One verdict, as `Verdict.to_json` writes it: how many checks passed, and the failed ones in full."""
+    if not details:
+        return ""
+    checks = details.get("checks", [])
+    bad = [check for check in checks if check["outcome"] not in HARMLESS]
+    state = state_of(details["verdict"])
+    title = f"{details['kata']}: {state}, {len(checks) - len(bad)} of {len(checks)} checks passed"
+    body = "".join(map(failure, bad)) or f"<p>{esc(details.get('message') or 'Every check passed.')}</p>"
+    is_open = " open" if opened and bad else ""
+    return (
+        f'<details{is_open}><summary><span class="{css_class(state)}">{esc(title)}</span> '
+        f"<small>{esc(details['attempt'])} · torch {esc(details['torch'])} · seed {details['seed']}</small></summary>"
+        f"{body}</details>"
+    )
+
+
+def failure(check: dict[str, Any], opened: bool = True) -> str:
+    """A failed check, as `Check.to_json` writes it: the known bug that it equals, its pictures, its message."""
+    name = f"{check['tier']} · {readable(check['name'])}: {check['outcome']}"
+    bug = check.get("diagnosis")
+    diagnosis = f'<p class="diagnosis">equals <b>{esc(bug)}</b></p>' if bug else ""
+    pictured = pictures(check["picture"]) if check.get("picture") else ""
+    return (
+        f'<details{" open" if opened else ""}><summary><span class="bad">✗</span> {esc(name)}</summary>'
+        f"{diagnosis}{pictured}<pre>{esc(check['message'])}</pre></details>"
+    )
+
+
+def pictures(picture: dict[str, Any]) -> str:
+    """Expected, got and error side by side; the worst element in words, for who cannot see them."""
+    rows, columns = (name or "" for name in picture["axes"])
+    at = ", ".join(f"{name} {index}" for name, index in picture["at"].items())
+    told = f"{rows or 'one row'} ↓ {columns} →" + (f", {at}" if at else "")
+    height, width = len(picture["error"]), len(picture["error"][0])
+    size = max(8, min(22, 280 // width))
+    said = {kind: kind for kind in KINDS} | {"error": f"error: {beyond(picture)} elements beyond the allowed error"}
+    shown = "".join(
+        f'<div class="map">{kind if kind != "error" else "error (green: within the allowed)"}<br>'
+        f'<img src="{source}" alt="{said[kind]}" data-kind="{kind}" width="{width * size}" height="{height * size}" '
+        'style="image-rendering: pixelated"></div>'
+        for kind, source in images(picture).items()
+    )
+    r, c = (at - first for at, first in zip(picture["worst"], picture["first"], strict=True))
+    worst = f"worst element: expected {picture['expected'][r][c]}, got {picture['got'][r][c]}"
+    data = esc(json.dumps(picture), quote=True)
+    return (
+        f'<figure class="maps" data-picture="{data}"><figcaption>{esc(told)}; {esc(worst)}</figcaption>'
+        f"<div>{shown}</div></figure>"
+    )
+
+
+def css_class(state: str) -> str:
+    """The class that colours a verdict or its state."""
+    return {"passed": "ok", "failed": "bad", "broken": "bad"}.get(state, "none")

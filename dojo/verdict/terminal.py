@@ -1,0 +1,275 @@
+"""Shows verdicts: coloured on a terminal, plain text in a pipe. Rich is imported only where it will be used."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import textwrap
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TextIO
+
+from dojo.verdict.progress_bar import Progress
+from dojo.verdict.types import Check, Label, Outcome, Tier, Verdict
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+FULL_FAILURES = 5  # the later ones get a line each
+TAIL, LONGEST = 20, 1000  # lines kept of a traceback and of what was printed; characters kept of a line
+FOREIGN = (Label.TRACEBACK, Label.PRINTED)  # an attempt's own words
+MARKS = {Outcome.PASSED: ("✓", "green"), Outcome.SKIPPED: ("-", "dim"), Outcome.UNDECIDED: ("?", "yellow")}
+WRONG_MARK = ("✗", "bold red")
+STYLES = {Label.CONTRACT: "bold", Label.PATTERN: "yellow", Label.DIAGNOSIS: "bold magenta", Label.REPEAT: "cyan"}
+VERDICT_STYLES = {"passed": "bold green", "failed": "bold red", "broken": "bold red", "not started": "yellow"}
+ASCII = str.maketrans("✓✗×·…│−≥≤█▓▒░→↓√", "+x*..|-><#%+:>v^")
+Span = tuple[str, str]  # text and style
+Row = list[Span]
+ESCAPE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?", re.DOTALL)
+
+
+def clean(text: str) -> list[str]:
+    """The lines of a text of unknown origin, without anything that a terminal obeys instead of showing it."""
+    return [_visible(line).rstrip() for line in ESCAPE.sub("", str(text)).expandtabs(4).splitlines()]
+
+
+def _visible(line: str) -> str:
+    kept = "".join(c for c in line[: LONGEST + 1] if unicodedata.category(c)[0] != "C")
+    return kept if len(line) <= LONGEST else kept[:LONGEST] + "…"
+
+
+def readable(name: str) -> str:
+    """The sentence that a test's name is: `TestRoPE::test_keeps_norm[one_token]`, "RoPE: keeps norm (one token)"."""
+    path, bracket, case = name.partition("[")
+    *parents, function = path.split("::")
+    group = parents[-1].removeprefix("Test") if parents and not parents[-1].endswith(".py") else ""
+    sentence = function.removeprefix("test_").replace("_", " ")
+    # pytest joins parameters by "-"; the minus of a number and of an exponent is none of these.
+    conditions = re.sub(r"(?<!\de)(?<=[^-])-", ", ", case.removesuffix("]")).replace("_", " ")
+    return f"{group and group + ': '}{sentence}{bracket and f' ({conditions})'}"
+
+
+class Screen:
+    """Writes verdicts to `stream`: with rich where it is a terminal that takes colours, else as plain text."""
+
+    def __init__(self, stream: TextIO | None = None, force_plain: bool = False) -> None:
+        self.stream = stream or sys.stdout
+        self._force_plain = force_plain
+        self._plain = force_plain or not _takes_colour(self.stream)
+        self._width = _width(self.stream)
+        self._made: Console | None = None
+        self._rows: list[Row] = []
+
+    def progress(self, total: int) -> Progress:
+        """A context in which `total` katas are graded: call it with the one graded now, `advance()` when it is done."""
+        if self._force_plain or os.environ.get("NO_COLOR"):
+            return Progress(total, None)
+        if not self._plain:
+            return Progress(total, self._console)
+        return Progress(total, (lambda: _console(sys.stderr)) if _takes_colour(sys.stderr) else None)
+
+    def verdict(self, v: Verdict) -> None:
+        """One kata: heading, a line a check by tier, failures explained, and the line that sums it up."""
+        if v.verdict == "empty":
+            what = " ".join(clean(v.message)) or f"write your attempt in {v.attempt}, then: nox -s grade -- {v.kata}"
+            self._close(v, f": {what}")
+            return
+        self._line("", (v.kata, "bold"), (f" · {v.attempt} · {v.device} · torch {v.torch} · seed {v.seed}", "dim"))
+        self._text("  │ ", clean(v.message), "", self._width)
+        self._checks(v)
+        self._close(v, _closing(v))
+
+    def failures(self, v: Verdict) -> None:
+        """One kata in short: the failures alone, and the line that sums it up."""
+        if v.verdict == "empty":
+            self.verdict(v)
+            return
+        self._text("  │ ", clean(v.message), "", self._width)
+        self._checks(replace(v, checks=[c for c in _shown(v.checks) if not c.outcome.harmless]), full=1)
+        self._close(v, _closing(v))
+
+    def markdown(self, text: str) -> None:
+        """A text in Markdown, set for a terminal or as it is."""
+        if self._plain:
+            self.stream.write(_encodable(text + "\n", self.stream))
+            self.stream.flush()
+            return
+        from rich.markdown import Markdown
+
+        self._console().print(Markdown(text), width=min(self._width or 100, 100))
+
+    def summary(self, verdicts: Sequence[Verdict]) -> None:
+        """Several katas as a table, the verdict and the checks passed in each tier; of a single one, nothing."""
+        if len(verdicts) < 2:
+            return
+        rows = [("kata", "verdict", *(tier.value for tier in Tier), "seconds")]
+        rows += [(v.kata, v.state, *(_score(v.checks, tier) for tier in Tier), f"{v.seconds:7.1f}") for v in verdicts]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for i, row in enumerate(rows):
+            padded = [f"{cell:<{width}}  " for cell, width in zip(row, widths, strict=True)]
+            styles = ["bold", VERDICT_STYLES.get(row[1], "bold"), *["" if i else "bold"] * (len(row) - 2)]
+            self._line("", *zip(padded, styles, strict=True))
+        self._flush()
+
+    def _close(self, v: Verdict, rest: str) -> None:
+        """The last line of a kata; only now is all of it written."""
+        self._line("", (f"{v.kata}: ", "bold"), (v.state, VERDICT_STYLES.get(v.state, "")), (rest, ""))
+        self._flush()
+
+    def _checks(self, v: Verdict, full: int = FULL_FAILURES) -> None:
+        failing = [c for c in _shown(v.checks) if not c.outcome.harmless]
+        seen: set[str] = set()
+        for tier in Tier:
+            for i, check in enumerate(c for c in _shown(v.checks) if c.tier is tier):
+                if i == 0:
+                    self._line("  ", (tier.value, "bold"))
+                whole = any(check is c for c in failing[:full])
+                self._check(check, brief=not whole)
+                if whole:
+                    self._failure(check, seen)
+        if len(failing) > full:
+            rest = len(failing) - full
+            more = f"… {rest} failure{'s' * (rest != 1)} in one line each: add -k NAME to see one in full"
+            self._line("  ", (more, "dim"))
+
+    def _check(self, check: Check, brief: bool) -> None:
+        mark, style = MARKS.get(check.outcome, WRONG_MARK)
+        harmless = check.outcome.harmless
+        spans = [(f"{mark} ", style), (readable(check.name), "" if harmless else "bold")]
+        if check.outcome is not Outcome.PASSED:
+            reason = _reason(check) if harmless else [check.diagnosis] if brief and check.diagnosis else []
+            spans += [(": ", ""), (check.outcome.value, style), *[(f", {why}", "") for why in reason]]
+        if check.seconds >= 1:
+            spans.append((f" ({check.seconds:.1f} s)", "dim"))
+        self._line("    ", *spans)
+
+    def _failure(self, check: Check, seen: set[str]) -> None:
+        if check.outcome is Outcome.GRADER_ERROR:
+            self._line("      ", ("This is a fault of the grader, not of your attempt.", "bold"))
+        sections = [(s.label, s.text) for s in check.sections]
+        if check.diagnosis and Label.DIAGNOSIS not in dict(sections):
+            sections.append((Label.DIAGNOSIS, f"equals: {check.diagnosis}"))
+        for label, text in sorted(sections, key=lambda s: list(Label).index(s[0])):
+            # An attempt that fails everywhere in the same way need not be read everywhere.
+            repeated = label in FOREIGN and text in seen
+            seen.add(text)
+            lines = ["the same as above"] if repeated else clean(text)
+            # A command is left to the terminal to break, so that it can be copied.
+            width = None if label is Label.REPEAT else self._width
+            self._text(f"      {label.value:<9} │ ", lines, STYLES.get(label, ""), width)
+
+    def _text(self, lead: str, lines: list[str], style: str, width: int | None) -> None:
+        """Lines behind a rule, so that nothing an attempt prints can stand where a verdict stands."""
+        if len(lines) > TAIL:
+            lines = [f"… {len(lines) - TAIL} lines before", *lines[-TAIL:]]
+        for line in lines:
+            self._rows += _wrap(lead, [(line, style)], width)
+            lead = re.sub("[^│]", " ", lead)
+
+    def _line(self, lead: str, *spans: Span) -> None:
+        self._rows += _wrap(lead, [(_visible(text), style) for text, style in spans], self._width)
+
+    def _flush(self) -> None:
+        """Write what has gathered, and an empty line; at once, so that a progress bar is drawn anew only once."""
+        rows, self._rows = self._rows, []
+        if self._plain:
+            lines = ["".join(text for text, _ in row).rstrip() for row in rows]
+            self.stream.write(_encodable("\n".join([*lines, "", ""]), self.stream))
+            self.stream.flush()
+            return
+        from rich.text import Text
+
+        # Text, not markup: brackets in what an attempt printed mean nothing.
+        self._console().print(Text("\n").join([*(Text.assemble(*row) for row in rows), Text()]), soft_wrap=True)
+
+    def _console(self) -> Console:
+        self._made = self._made or _console(self.stream)
+        return self._made
+
+
+def _shown(checks: list[Check]) -> list[Check]:
+    return [c for c in checks if c.outcome is not Outcome.DESELECTED]
+
+
+def _reason(check: Check) -> list[str]:
+    """Why a harmless check has not simply passed: one line, and never the attempt's own words."""
+    return [line for s in check.sections if s.label not in FOREIGN for line in clean(s.text)][:1]
+
+
+def _score(checks: list[Check], tier: Tier) -> str:
+    mine = [c for c in _shown(checks) if c.tier is tier]
+    return f"{sum(c.outcome.harmless for c in mine)} of {len(mine)}" if mine else "-"
+
+
+def _closing(v: Verdict) -> str:
+    """What follows "rope: failed" in the last line: the failures of each tier, and what it took."""
+    if v.verdict == "broken":
+        return ", the file cannot be imported"
+    checks, told = _shown(v.checks), ""
+    for tier in Tier:
+        mine = [c for c in checks if c.tier is tier]
+        bad = [c.outcome for c in mine if not c.outcome.harmless]
+        if bad:
+            told += f", {tier.value} {len(bad)} of {len(mine)} {bad[0].value if len(set(bad)) == 1 else 'failed'}"
+    counts = (
+        (o, sum(c.outcome is o for c in v.checks)) for o in (Outcome.UNDECIDED, Outcome.SKIPPED, Outcome.DESELECTED)
+    )
+    aside = ", ".join(f"{n} {o.value}" for o, n in counts if n)
+    return f"{told}, {len(checks)} check{'s' * (len(checks) != 1)} in {v.seconds:.1f} s{aside and f' ({aside})'}"
+
+
+def _takes_colour(stream: TextIO) -> bool:
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _console(stream: TextIO) -> Console:
+    from rich.console import Console
+
+    return Console(file=stream, markup=False, emoji=False, highlight=False)
+
+
+def _width(stream: TextIO) -> int | None:
+    """The columns of a terminal; None for a pipe, whose lines are not broken."""
+    try:
+        return (os.get_terminal_size(stream.fileno()).columns or 80) if stream.isatty() else None
+    except (OSError, ValueError):
+        return 80
+
+
+def _wrap(lead: str, spans: Row, width: int | None) -> list[Row]:
+    """The spans in rows that the terminal need not break: what it breaks goes on at the left, like a verdict."""
+    text = "".join(text for text, _ in spans)
+    wide = any(unicodedata.east_asian_width(c) in "WF" for c in text)
+    room = max(10, (width - len(lead)) // (1 + wide)) if width else max(1, len(text))
+    pieces = textwrap.wrap(text, room, drop_whitespace=False, break_on_hyphens=False, replace_whitespace=False)
+    rows: list[Row] = []
+    for piece in pieces or [""]:
+        blank = len(piece) - len(piece.lstrip()) if rows else 0
+        _take(spans, blank)
+        rows.append([(lead, "dim"), *_take(spans, len(piece) - blank)])
+        lead = re.sub("[^│]", " ", lead)
+    return rows
+
+
+def _take(spans: Row, count: int) -> Row:
+    """Remove the first `count` characters from the spans and return them."""
+    taken: Row = []
+    while count and spans:
+        text, style = spans.pop(0)
+        if len(text) > count:
+            spans.insert(0, (text[count:], style))
+        taken.append((text[:count], style))
+        count -= len(taken[-1][0])
+    return taken
+
+
+def _encodable(text: str, stream: TextIO) -> str:
+    """The text as far as the stream's encoding goes; a pipe may be ASCII."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(ASCII).encode(encoding, "replace").decode(encoding)
+    return text

@@ -1,0 +1,147 @@
+"""A verdict and what it is made of: tiers, outcomes and checks, and their JSON."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Tier(StrEnum):
+    """What a check is about: `core` is correctness, `robust` is robustness, `fast` is performance."""
+
+    CORE = "core"
+    ROBUST = "robust"
+    FAST = "fast"
+
+
+class Outcome(StrEnum):
+    """How one check ended. Only the first four let a kata pass."""
+
+    PASSED = "passed"
+    UNDECIDED = "undecided"
+    SKIPPED = "skipped"
+    DESELECTED = "deselected"
+    WRONG = "wrong"
+    CRASHED = "crashed"
+    TIMED_OUT = "timed out"
+    FORBIDDEN = "forbidden"
+    SLOW = "slow"
+    GRADER_ERROR = "grader error"
+
+    @property
+    def harmless(self) -> bool:
+        """Whether a kata with this outcome among its checks may still pass."""
+        return self in (Outcome.PASSED, Outcome.UNDECIDED, Outcome.SKIPPED, Outcome.DESELECTED)
+
+
+class Label(StrEnum):
+    """What a section of a failure's message is about, in the order in which they are shown."""
+
+    CONTRACT = "contract"  # the sentence of the contract that does not hold
+    FACTS = "facts"  # shape, dtype, finiteness
+    INPUT = "input"  # the smallest failing case, its axes by name, the seed
+    ELEMENTS = "elements"  # first and worst element: index, got, expected, error in units of the allowed error
+    PATTERN = "pattern"  # what the wrong elements have in common
+    MAP = "map"  # a text heat map
+    TRACEBACK = "traceback"  # the attempt's own lines
+    PRINTED = "printed"  # what the attempt printed
+    DIAGNOSIS = "diagnosis"  # the known bug whose output this equals
+    REPEAT = "repeat"  # the command that runs just this check again
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of a failure's message; `text` may hold several lines."""
+
+    label: Label
+    text: str
+
+
+@dataclass
+class Check:
+    """The result of one check of a grader; `seconds` is wall time."""
+
+    name: str
+    tier: Tier
+    outcome: Outcome
+    seconds: float = 0.0
+    sections: list[Section] = field(default_factory=list)
+    diagnosis: str | None = None
+    picture: dict[str, Any] | None = None  # as `heatmap.picture` makes it
+    place: int = 0  # in the order of the grader's checks
+
+    @property
+    def message(self) -> str:
+        """The whole explanation as plain text, sections in their order."""
+        order = list(Label)
+        return "\n".join(s.text for s in sorted(self.sections, key=lambda s: order.index(s.label)))
+
+    def to_json(self, pictures: bool = False) -> dict[str, Any]:
+        """The object that `--json` writes for this check, with its picture if asked for."""
+        found = {
+            "name": self.name,
+            "tier": self.tier.value,
+            "outcome": self.outcome.value,
+            "seconds": round(self.seconds, 4),
+            "message": self.message,
+            "diagnosis": self.diagnosis,
+        }
+        return found | {"picture": self.picture} if pictures and self.picture else found
+
+
+@dataclass
+class Verdict:
+    """One kata's result.
+
+    `verdict` is `passed`, `failed`, `broken` (cannot be imported), `empty` (untouched stub) or `unjudged` (debugged).
+    """
+
+    kata: str
+    attempt: str
+    verdict: str
+    checks: list[Check]
+    device: str
+    torch: str
+    seconds: float
+    seed: int
+    message: str = ""  # why the file is broken, or what to do with an empty one
+    error_ratio: float = 0.0  # the largest error seen, in units of the allowed error
+
+    @property
+    def state(self) -> str:
+        """The verdict in the word that is shown."""
+        return state_of(self.verdict)
+
+    @property
+    def tiers(self) -> dict[str, str]:
+        """Per tier: `passed` when all its checks are harmless, else `failed`; tiers without checks are absent."""
+        seen: dict[str, str] = {}
+        for check in self.checks:
+            if check.outcome is Outcome.DESELECTED:
+                continue
+            bad = not check.outcome.harmless or seen.get(check.tier) == "failed"
+            seen[check.tier.value] = "failed" if bad else "passed"
+        return seen
+
+    def to_json(self, pictures: bool = False) -> dict[str, Any]:
+        """The object that `--json` writes for this kata, with the pictures of failed checks if asked for."""
+        return {
+            "kata": self.kata,
+            "attempt": self.attempt,
+            "verdict": self.verdict,
+            "message": self.message,
+            "tiers": self.tiers,
+            "checks": [c.to_json(pictures) for c in self.checks if c.outcome is not Outcome.DESELECTED],
+            "device": self.device,
+            "torch": self.torch,
+            "seconds": round(self.seconds, 3),
+            "seed": self.seed,
+            "used": self.error_ratio if math.isfinite(self.error_ratio) else None,
+        }
+
+
+def state_of(verdict: str) -> str:
+    """The word shown for a verdict: an untouched stub is `not started`."""
+    return "not started" if verdict == "empty" else verdict

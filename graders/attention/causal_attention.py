@@ -1,0 +1,187 @@
+"""What `CausalSelfAttention` must do. The oracle turns one head at a time by complex numbers, in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from dojo.contracts import Attempt, Call, Draw, KnownBugs, UnnormedContract, assert_raises, core, fail, oracles, robust
+
+
+def of(attend: oracles.Attention, rope: oracles.Rope) -> Callable[..., Tensor]:
+    def formula(init: dict, params: dict, x: Tensor, positions: Tensor | None = None) -> Tensor:
+        here = partial(rope, positions=positions)
+        return oracles.causal_self_attention(attend, here, params, x, init["num_heads"], init.get("theta", 10000.0))
+
+    return formula
+
+
+def call(
+    d: Draw, batch: int = 2, seq: int = 5, heads: int = 3, head_dim: int = 4, max_seq_len: int = 23,
+    offset: float = 0.0, logit_scale: float = 2.0, positions: Tensor | tuple = (), **init: float,
+) -> Call:  # fmt: skip
+    """A call on normal inputs, at these positions, or at random ones of this shape."""
+    d_model, kv_dim = heads * head_dim, init.get("num_kv_heads", heads) * head_dim
+    inputs = {"x": offset + d.normal(batch, seq, d_model)}
+    if len(positions):
+        inputs["positions"] = d.positions(max_seq_len, *positions) if isinstance(positions, tuple) else positions
+    init = {"d_model": d_model, "num_heads": heads, "max_seq_len": max_seq_len, **init}
+    return Call(inputs, init, oracles.weights(d, d_model, kv_dim, logit_scale))
+
+
+class TestCausalSelfAttention(UnnormedContract):
+    name = "CausalSelfAttention"
+    oracle = of(oracles.library, oracles.apply_rope)
+    variants = (
+        of(oracles.stage_by_stage, oracles.apply_rope_by_float32_angles),
+        of(oracles.library, oracles.apply_rope_by_float32_angles),
+        of(oracles.normalised_last, oracles.apply_rope),
+    )
+    call = call
+    cases = {
+        "no_positions": {},
+        "positions_for_all": {"positions": (5,)},
+        "positions_for_each_entry": {"positions": (2, 5)},
+        "as_many_entries_as_heads": {"batch": 3, "positions": (3, 5)},
+        "as_many_tokens_as_entries": {"batch": 5, "positions": (5, 5)},
+        "positions_that_fall": {"positions": torch.tensor([22, 17, 9, 9, 0])},
+        "shared_key_heads": {"seq": 7, "heads": 6, "num_kv_heads": 2},
+        "one_key_head": {"num_kv_heads": 1, "positions": (2, 5)},
+        "another_theta": {"seq": 7, "head_dim": 6, "theta": 50.0},
+        "another_theta_and_one_key_head": {"theta": 50.0, "num_kv_heads": 1},
+        "int32_positions": {"positions": torch.tensor([3, 20, 7, 11, 0], dtype=torch.int32)},
+        "one_row_of_positions_and_as_many_tokens_as_entries": {"batch": 5, "positions": (5,)},
+    }
+    representative = ("no_positions", "positions_for_each_entry", "shared_key_heads")
+    more_shapes = {
+        "one_token": {"seq": 1},
+        "one_token_far_on": {"seq": 1, "positions": torch.tensor([17])},
+        "one_entry_one_head": {"batch": 1, "heads": 1},
+        "as_long_as_allowed": {"seq": 23},
+        "head_dim_two": {"head_dim": 2},
+        "a_long_sequence": {"batch": 1, "seq": 300, "heads": 1, "max_seq_len": 300},
+        "far_positions": {"seq": 3, "heads": 1, "max_seq_len": 2309, "positions": torch.tensor([2299, 3, 2051]).int()},
+    }
+    near_300 = {"offset": 300.0, "logit_scale": 0.006}
+    precision_sensitive = {"heads": 1, "max_seq_len": 1009, "positions": torch.tensor([1001, 259, 1003, 1008, 514])}
+    grows = {"seq": "seq", "heads": "heads"}
+    growth = {
+        "batch": lambda d, n: call(d, n, positions=(n, 5)),
+        "heads that share a key head": lambda d, n: call(d, heads=n, num_kv_heads=1),
+        "key heads": lambda d, n: call(d, heads=2 * n, num_kv_heads=n),
+        "width": lambda d, n: call(d, head_dim=2 * n),
+    }
+    timed = {"batch": 4, "seq": 96, "heads": 6, "head_dim": 8, "max_seq_len": 96}
+    time_limit = 12.0
+
+    @core
+    def test_a_later_token_changes_no_earlier_result(self, attempt: Attempt, draw: Draw) -> None:
+        made = call(draw, seq=7, positions=torch.tensor([5, 4, 3, 2, 1, 0, 6]))
+        x, later = made.inputs["x"], torch.arange(7)[:, None] > 3
+        # A large number taken from their scores would not hide the scaled ones.
+        changed = (x, x + 5 * later, torch.where(later, 1e5 * x, x))
+        before, *after = (self.run(attempt, "later_tokens", made.with_inputs(x=each)) for each in changed)
+        for each in after:
+            if before.shape != each.shape or not torch.allclose(before[:, :4], each[:, :4], atol=1e-4):
+                fail("attention is causal", "tokens 4 to 6 changed what tokens 0 to 3 give")
+
+    @core
+    def test_only_distances_between_positions_count(self, attempt: Attempt, draw: Draw) -> None:
+        made, here = call(draw), draw.positions(17, 5)
+        calls = (made.with_inputs(positions=each) for each in (here, here + 6))
+        first, second = (self.run(attempt, "shifted_positions", each) for each in calls)
+        if first.shape != second.shape or not torch.allclose(first, second, atol=1e-3):
+            fail("shifting all positions changes nothing", f"largest change {(first - second).abs().max():.3g}")
+
+    @robust
+    def test_positions_outside_the_tables_are_refused(self, attempt: Attempt, draw: Draw) -> None:
+        for outside in (23, 101, -1):
+            sentence = f"a position {'below 0' if outside < 0 else 'from max_seq_len on'} is a ValueError"
+            positions = torch.tensor([2, outside, 0])
+            for some in (positions, torch.stack([positions.clamp(0, 2), positions]), positions.int()):
+                self.refuses(attempt, call(draw, seq=3, positions=some), outside, sentence=sentence)
+        self.refuses(attempt, call(draw, seq=29), sentence="a sequence longer than max_seq_len is a ValueError")
+
+    @robust
+    def test_key_heads_must_divide_the_heads_and_head_dim_be_even(self, attempt: Attempt, draw: Draw) -> None:
+        sentence = "num_heads that num_kv_heads does not divide is a ValueError"
+        self.refuses(attempt, call(draw, heads=6, num_kv_heads=4), 6, 4, sentence=sentence)
+        self.refuses(attempt, call(draw, head_dim=7), (7, 21), sentence="an odd head_dim is a ValueError")
+
+    def refuses(self, attempt: Attempt, made: Call, *values: object, sentence: str) -> None:
+        """Building the module, or the call, is a ValueError that holds these values."""
+        assert_raises(partial(self.run, attempt, "refused", replace(made, params={})), *values, sentence=sentence)
+
+
+BUGS = KnownBugs(
+    """
+pairs (i, i + head_dim/2) instead of (2i, 2i + 1)
+    that is the layout of Hugging Face checkpoints, whose query and key rows must be permuted for ours.
+    slice(0, x.shape[-1], 2), slice(1, x.shape[-1], 2)
+    →  slice(0, x.shape[-1] // 2), slice(x.shape[-1] // 2, x.shape[-1])
+keys not rotated
+    only the difference of two angles is a relative position: both queries and keys are rotated.
+    k = rotate(k, cos, sin)  →  k = k
+values rotated too
+    positions say where to look, not what is found there.
+    v = self.split_heads(self.v_proj(x))  →  v = rotate(self.split_heads(self.v_proj(x)), cos, sin)
+rotates queries backwards
+    queries and keys turn the same way; turned apart, scores depend on the sum of positions.
+    q = rotate(q, cos, sin)  →  q = rotate(q, cos, -sin)
+rotated before the head split
+    every head has the same angles: pair i of each head turns at the same speed.
+    q = rotate(q, cos, sin)  →  heads, q = q.shape[1], q.transpose(1, 2).flatten(-2)
+        slower = (table.squeeze(1).repeat_interleave(heads, -1) for table in (cos, sin))
+        q = self.split_heads(rotate(q, *slower))
+positions ignored
+    a cached or padded sequence does not start at 0.
+    if positions is None:  →  if True:
+positions of the first entry used for all
+    each entry of the batch has positions of its own.
+    cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)  →  cos, sin = cos[:1].unsqueeze(1), sin[:1].unsqueeze(1)
+batched positions that do not line up with the head axis
+    tables looked up by (batch, seq) need an axis of size 1 for the heads.
+    cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)  →  cos, sin = cos, sin
+frequencies by d_model instead of head_dim
+    the pairs of one head span the frequencies from 1 to about 1/theta.
+    dtype=torch.float64) / head_dim)  →  dtype=torch.float64) / d_model)
+not causal
+    a token must not see what it is to predict.
+    heads = F.scaled_dot_product_attention(q, k, v, is_causal=True,  →  heads = F.scaled_dot_product_attention(q, k, v,
+sees one token ahead
+    the diagonal of the mask belongs to the token itself.
+    heads = F.scaled_dot_product_attention(q, k, v, is_causal=True
+    →  mask = x.new_ones(x.shape[1], x.shape[1]).tril(1).bool()
+        heads = F.scaled_dot_product_attention(q, k, v, mask
+the mask made from positions
+    who sees whom goes by the order in the sequence; positions only say how far to rotate.
+    heads = F.scaled_dot_product_attention(q, k, v, is_causal=True
+    →  mask = (positions[..., None, :] <= positions[..., :, None]).view(-1, 1, x.shape[1], x.shape[1])
+        heads = F.scaled_dot_product_attention(q, k, v, mask
+no scale
+    without 1/√head_dim the scores grow with the width and softmax saturates.
+    heads = F.scaled_dot_product_attention(q, k, v,  →  heads = F.scaled_dot_product_attention(q, k, v, scale=1.0,
+repeat instead of repeat_interleave
+    query head h reads key head h // group; tiled key heads give it key head h % num_kv_heads.
+    heads = F  →  k, v = (t.repeat(1, q.shape[1] // t.shape[1], 1, 1) for t in (k, v))
+        heads = F
+negative positions wrap around
+    an index of -1 silently reads the last row of the table.
+    (positions < 0) | (positions >= self.max_seq_len)  →  positions >= self.max_seq_len
+module.to(bfloat16) rounded your buffers
+    a cast of the module casts its buffers, persistent or not, and at far positions the angle is lost.
+    self.cos, self.sin = angles.cos().to(device), angles.sin().to(device)
+    →  self.register_buffer("cos", angles.cos().to(device), persistent=False)
+        self.register_buffer("sin", angles.sin().to(device), persistent=False)
+""",
+    builds_on=("gqa", "rope"),
+    but=(
+        "positions counted from 1",  # only distances count
+        "rotated in half precision",  # scores and weights are rounded as far
+        "members concatenated instead of put back in their places",  # so are those of queries and keys
+    ),
+)

@@ -1,0 +1,160 @@
+"""What `scaled_dot_product_attention` must do. The oracle is torch's own attention in float64."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from dojo.contracts import FUSED, WIDER, Attempt, Call, Contract, Draw, Equivalent, Formula, KnownBugs, core, fail
+from dojo.contracts.oracles import WAYS, Attention, library
+
+
+def of(attend: Attention) -> Formula:
+    def formula(init: dict, params: dict, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+        shape = torch.broadcast_shapes(*(t.shape[:-2] for t in (q, k, v)))
+        q, k, v = (t.expand(*shape, -1, -1) for t in (q, k, v))
+        return attend(q, k, v, None if mask is None else mask.expand(*shape, -1, -1))
+
+    return formula
+
+
+def weights_rounded(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    """Scores in float32, and the weights rounded before they meet the values, as most models do."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    identity = torch.eye(k.shape[-2], dtype=wide).expand(*k.shape[:-1], -1)
+    return library(q.to(wide), k.to(wide), identity, mask).to(v.dtype) @ v
+
+
+def call(
+    d: Draw, shape: tuple = (2, 3), q_len: int = 5, k_len: int = 7, d_k: int = 3, d_v: int = 4, offset: float = 0.0,
+    logit_scale: float = 1.6, **shapes: tuple,
+) -> Call:  # fmt: skip
+    """Inputs with `shape` before their last two axes, or of `shapes`. Scores deviate by about `logit_scale` squared."""
+    shapes = {"q": (*shape, q_len, d_k), "k": (*shape, k_len, d_k), "v": (*shape, k_len, d_v)} | shapes
+    scales = {"q": logit_scale, "k": logit_scale, "v": 1.0}
+    inputs = {name: offset + d.normal(*shapes[name], scale=scale) for name, scale in scales.items()}
+    return Call(inputs | ({"mask": d.mask(*shapes["mask"])} if "mask" in shapes else {}))
+
+
+class TestScaledDotProductAttention(Contract):
+    name = "scaled_dot_product_attention"
+    oracle = of(library)
+    variants = tuple(of(way) for way in (weights_rounded, *WAYS))
+    ban = FUSED
+    call = call
+    cases = {
+        "no_leading_dimensions": {"shape": ()},
+        "a_batch": {"shape": (2,)},
+        "a_mask": {"shape": (), "mask": (5, 7)},
+        "a_mask_for_all": {"mask": (5, 7)},
+        "padding": {"mask": (2, 1, 1, 7)},
+        "a_mask_for_each": {"mask": (2, 3, 5, 7)},
+        "no_key_for_anyone": lambda d: call(d).with_inputs(mask=torch.tensor([[[[True]]], [[[False]]]]) & d.mask(5, 7)),
+        "queries_broadcast": {"q": (2, 1, 5, 3)},
+        "keys_and_values_broadcast": {"k": (3, 7, 3), "v": (1, 7, 4)},
+        "more_values_than_queries": {"q": (5, 3), "k": (2, 7, 3), "v": (3, 2, 7, 4), "mask": (2, 5, 7)},
+        "very_large_scores": {"logit_scale": 150.0, "mask": (2, 1, 5, 7)},
+        "very_large_scores_and_no_mask": {"logit_scale": 150.0},
+        "as_many_of_everything": {"k_len": 5, "d_k": 4},
+        "a_mask_of_the_queries_alone": {"shape": (2,), "k_len": 5, "mask": (5, 1)},
+        "leading_dimensions_from_the_values_alone": {"shape": (), "v": (3, 7, 4), "mask": (3, 5, 7)},
+    }
+    representative = ("a_batch", "a_mask_for_each", "no_key_for_anyone", "keys_and_values_broadcast")
+    more_shapes = {
+        "one_query": {"shape": (2,), "q_len": 1},
+        "one_query_and_a_mask": lambda d: call(d, (2,), q_len=1).with_inputs(
+            mask=torch.tensor([[[True] * 7], [[False] * 7]])
+        ),
+        "one_key": {"shape": (2,), "k_len": 1},
+        "one_key_and_a_mask": {"shape": (2,), "k_len": 1, "mask": (2, 5, 1)},
+        "four_leading_dimensions": {"shape": (2, 1, 3, 2), "mask": (2, 1, 3, 2, 5, 7)},
+        "one_of_each": {"shape": (), "q_len": 1, "k_len": 1, "d_k": 1, "d_v": 1},
+        "as_many_queries_as_keys": {"shape": (2,), "q_len": 6, "k_len": 6, "d_v": 3, "mask": (6, 6)},
+        "three_leading_dimensions": {"shape": (2, 1, 3), "mask": (2, 1, 3, 5, 7)},
+    }
+    # So many keys of about equal weight that a sum of values overflows before it is divided.
+    near_300 = {"shape": (), "q_len": 3, "k_len": 260, "logit_scale": 0.0, "offset": 300.0}
+    growth = {
+        "batch": lambda d, n: call(d, (n, 3), mask=(5, 7)),
+        "heads": lambda d, n: call(d, (2, n), mask=(n, 5, 7)),
+        "queries": lambda d, n: call(d, (2,), q_len=n, mask=(n, 7)),
+        "keys": lambda d, n: call(d, (2,), k_len=n, mask=(5, n)),
+    }
+    grows = {"d_k": "d_k", "d_v": "d_v"}
+    timed = {"shape": (4, 6), "q_len": 96, "k_len": 96, "d_k": 16, "d_v": 16, "mask": (96, 96)}
+    time_limit = 12.0
+
+    @core
+    def test_no_key_behind_the_mask_has_any_influence(self, attempt: Attempt, draw: Draw) -> None:
+        made = call(draw, (2,)).with_inputs(mask=(torch.arange(7) < 4).repeat(5, 1))
+        changed = {name: made.inputs[name].clone() for name in "kv"}
+        changed["k"][:, 4:] *= 30
+        changed["v"][:, 4:] += 1000
+        before, after = (self.run(attempt, "keys_hidden", each) for each in (made, made.with_inputs(**changed)))
+        if before.shape != after.shape or not torch.allclose(before, after, atol=1e-5):
+            fail("what the mask hides has no influence", "keys 4 to 6 changed what the queries get")
+
+
+BUGS = KnownBugs(
+    """
+no scale
+    without 1/√head_dim the scores grow with the width and softmax saturates.
+    / math.sqrt(q.shape[-1])  →  / 1
+scaled by head_dim instead of its square root
+    a sum of head_dim products has a standard deviation of √head_dim, not head_dim.
+    / math.sqrt(q.shape[-1])  →  / q.shape[-1]
+scaled by the width of the values
+    a score is a sum of d_k products: the width of the values has no part in it.
+    math.sqrt(q.shape[-1])  →  math.sqrt(v.shape[-1])
+scaled once more after softmax
+    the scale belongs to the scores alone: weights that are divided no longer sum to 1.
+    torch.softmax(scores, dim=-1)  →  torch.softmax(scores, dim=-1) / math.sqrt(q.shape[-1])
+softmax over the queries
+    each query spreads a weight of 1 over the keys, so softmax runs over the last axis.
+    softmax(scores, dim=-1)  →  softmax(scores, dim=-2)
+equal weights: the plain mean of the values
+    the weights come from the scores; equal weights look nowhere in particular.
+    softmax(scores, dim=-1)  →  softmax(0 * scores, dim=-1)
+weights detached from the graph
+    no gradient reaches queries and keys, so attention never learns where to look.
+    softmax(scores, dim=-1)  →  softmax(scores, dim=-1).detach()
+mask ignored
+    keys where the mask is False get weight 0.
+    math.sqrt(q.shape[-1])  →  math.sqrt(q.shape[-1])
+        mask = None
+mask inverted
+    True means that a query may attend to a key, so what is filled is where the mask is False.
+    scores.masked_fill(~mask  →  scores.masked_fill(mask
+    weights.masked_fill(~mask  →  weights.masked_fill(mask
+mask added to the scores
+    a boolean mask added to the scores only raises them by 1.
+    scores.masked_fill(~mask, torch.finfo(acc).min)  →  scores + mask
+    weights.masked_fill(~mask, 0.0)  →  weights
+masked after softmax without normalising again
+    weights that the mask removes must be gone before the sum is taken.
+    scores.masked_fill(~mask, torch.finfo(acc).min)  →  scores
+rows that may attend to nothing give nan
+    softmax of a row of only -inf is nan; such a query gets zeros.
+    torch.finfo(acc).min  →  -torch.inf
+    weights.masked_fill(~mask, 0.0)  →  weights
+rows that may attend to nothing average all values
+    a row filled with the smallest number gives equal weights; such a query gets zeros.
+    weights.masked_fill(~mask, 0.0)  →  weights
+products of float16 overflow
+    300 · 300 is beyond the largest float16: queries and keys are upcast before their product.
+    q.to(acc) @ k.to(acc).transpose(-2, -1)  →  (q @ k.transpose(-2, -1)).to(acc)
+the result left in float32
+    the result has the dtype of the inputs.
+    (weights @ v.to(acc)).to(q.dtype)  →  weights @ v.to(acc)
+"""
+)
+
+EQUIVALENT = (
+    WIDER,
+    Equivalent(r"acc = torch.promote_types.*→.*float16", "the softmax of float16 scores is computed in float32."),
+    Equivalent(r"→.*(transpose\((-3, 2|2, -1)|flatten\(2)\)", "axis 2 of four is axis -2."),
+    Equivalent(r"q\.shape.*→.*k\.shape\[-1\]", "queries and keys are equally wide."),
+    Equivalent(r"q\.dtype.*→.*k\.dtype", "queries and keys have one dtype."),
+    Equivalent(r"→\s+scores /=", "the scores are a tensor of its own making, and no gradient needs what they were."),
+    Equivalent(r"heads < 1.*→.*heads < 0", "no heads at all then fail as a division by zero, which is not graded."),
+)

@@ -1,0 +1,133 @@
+"""What `Embedding` must do. The oracle is torch's own embedding in float64."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dojo.contracts import Attempt, Ban, Call, Draw, Equivalent, KnownBugs, ModuleContract, assert_raises, robust
+from dojo.contracts.checks.parameters import drawn_from_normal
+
+
+def library(init: dict, params: dict, token_ids: Tensor) -> Tensor:
+    return F.embedding(token_ids.long(), params["weight"])
+
+
+def by_index(init: dict, params: dict, token_ids: Tensor) -> Tensor:
+    return params["weight"][token_ids.long()]
+
+
+def by_one_hot(init: dict, params: dict, token_ids: Tensor) -> Tensor:
+    """Gradients of equal ids then meet in a product, rounded once."""
+    weight = params["weight"]
+    return F.one_hot(token_ids.long(), len(weight)).to(weight.dtype) @ weight
+
+
+class TestEmbedding(ModuleContract):
+    name = "Embedding"
+    oracle = library
+    variants = (by_index, by_one_hot, library)
+    rounded_once = True
+    ban = Ban(r"embedding", ("torch.nn.functional.embedding", "torch.nn.functional.embedding_bag"))
+    axes = {"token_ids": "batch seq", "result": "batch seq dim"}
+    cases = {
+        "a_row_of_ids": {"shape": (7,)},
+        "a_batch": {"shape": (2, 7)},
+        "first_and_last_row": {"ids": [[0, 12, 12], [12, 0, 5]]},
+        "an_id_again_and_again": {"ids": [3, 3, 3, 1, 3, 3]},
+        "int32_ids": {"shape": (2, 7), "dtype": torch.int32},
+        "many_ids": {"seq": 600, "rows": 5},
+    }
+    more_shapes = {
+        "one_id": {"shape": ()},
+        "one_id_in_a_row": {"shape": (1,)},
+        "three_dimensions": {"shape": (2, 3, 4)},
+        "one_column": {"dim": 1},
+        "one_row": {"rows": 1},
+    }
+    grows = {"batch": "batch", "seq": "seq", "vocabulary": "rows", "width": "dim"}
+    memory_in = "seq"
+    timed = {"batch": 64, "seq": 128, "rows": 101, "dim": 128}
+    time_limit = 60.0
+
+    @classmethod
+    def call(
+        cls, d: Draw, shape: tuple | None = None, batch: int = 2, seq: int = 5, rows: int = 13, dim: int = 5,
+        ids: list | None = None, dtype: torch.dtype = torch.int64,
+    ) -> Call:  # fmt: skip
+        shape = (batch, seq) if shape is None else shape
+        token_ids = d.integers(0, rows, *shape, dtype=dtype) if ids is None else torch.tensor(ids)
+        init = {"num_embeddings": rows, "embedding_dim": dim}
+        return Call({"token_ids": token_ids}, init, cls.params(d, init, weight=dim**0.5))
+
+    @robust
+    def test_an_id_outside_the_table_is_an_index_error(self, attempt: Attempt, draw: Draw) -> None:
+        module = self.ready(attempt, self.call(draw))
+        for outside in (13, 14, 1000, 2**32 + 1, -1, -13, -14):
+            sentence = f"id {outside} in a table of 13 rows is an IndexError"
+            row = torch.tensor([2, outside, 0], device=attempt.device)
+            last = torch.cat([torch.zeros_like(row).repeat(300), row[1:2]])
+            for ids in (row, row[1], torch.stack([row.clamp(0, 12), row]), last, row.expand(2, 3)):
+                for each in (ids, ids.clamp(max=2**31 - 1).int()):
+                    assert_raises(partial(module, each), sentence=sentence, error="IndexError")
+
+    @robust
+    def test_weight_is_drawn_from_a_truncated_normal(self, attempt: Attempt) -> None:
+        drawn_from_normal(attempt.Embedding, (400, 200), 1.0, 3.0, "weight is a standard normal, truncated at ±3")
+
+
+BUGS = KnownBugs(
+    """
+stored as (embedding_dim, num_embeddings)
+    one row is one token's vector.
+    torch.empty(num_embeddings, embedding_dim,  →  torch.empty(embedding_dim, num_embeddings,
+not truncated
+    the tails are cut at ±3.
+    trunc_normal_(self.weight, std=1.0, a=-3.0, b=3.0)  →  normal_(self.weight)
+standard deviation 0.02
+    that is GPT-2's table, which is tied to the output; this one has deviation 1.
+    std=1.0  →  std=0.02
+uniform instead of normal
+    the table is drawn from a normal distribution.
+    trunc_normal_(self.weight, std=1.0, a=-3.0, b=3.0)  →  uniform_(self.weight, a=-3.0, b=3.0)
+negative ids wrap around
+    an index of -1 silently reads the last row of the table.
+    token_ids[(token_ids < 0) | (token_ids >= len(self.weight))]  →  token_ids[token_ids >= len(self.weight)]
+ids outside the table clamped
+    a silent substitute hides a broken tokenizer.
+    if outside.numel() > 0:  →  token_ids = token_ids.clamp(0, len(self.weight) - 1)
+        if False:
+a ValueError instead of an IndexError
+    the contract asks for an IndexError, as lookups raise.
+    raise IndexError(  →  raise ValueError(
+ids counted from 1
+    id 0 is the first row.
+    return self.weight[token_ids]  →  return self.weight[token_ids - 1]
+scaled by the root of the width
+    that is part of the model of 2017, not of the table.
+    return self.weight[token_ids]  →  return self.weight[token_ids] * self.weight.shape[1] ** 0.5
+the table detached from the graph
+    a table that gets no gradient never learns.
+    return self.weight[token_ids]  →  return self.weight.data[token_ids]
+gradients scaled by frequency
+    each occurrence adds its gradient to the row; `scale_grad_by_freq` would average them.
+    return self.weight[token_ids]  →  rows, times = self.weight[token_ids], token_ids.flatten().bincount()[token_ids]
+        if rows.requires_grad:
+            rows.register_hook(lambda grad: grad / times[..., None])
+        return rows
+int32 ids not taken
+    ids may be int32 or int64.
+    self.weight[token_ids]  →  nn.functional.one_hot(token_ids, len(self.weight)).to(self.weight) @ self.weight
+""",
+    builds_on=("linear",),
+    but=("a bias",),
+)
+
+EQUIVALENT = (
+    Equivalent(r"std=1\.0.*→", "1 is the default."),
+    Equivalent(r"outside = .*→.*(< 0\]|> len)", "indexing itself raises IndexError above the table."),
+    Equivalent(r"outside\[0\].*→", "another offending id, or the same as a tensor, is named."),
+)

@@ -1,0 +1,113 @@
+"""What `Linear` must do. The oracle is torch's own linear layer in float64."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dojo.contracts import Attempt, Ban, Call, Draw, KnownBugs, ModuleContract, drawn_from_normal, robust
+
+
+def library(init: dict, params: dict, x: Tensor) -> Tensor:
+    return F.linear(x, params["weight"])
+
+
+def term_by_term(init: dict, params: dict, x: Tensor) -> Tensor:
+    """Products by broadcasting, each sum in float32."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    return (x.to(wide)[..., None, :] * params["weight"].to(wide)).sum(-1).to(x.dtype)
+
+
+def one_after_another(init: dict, params: dict, x: Tensor) -> Tensor:
+    """The least accurate sum there is: term after term."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    products = x.to(wide)[..., None, :] * params["weight"].to(wide)
+    return sum(products.unbind(-1)).to(x.dtype)
+
+
+class TestLinear(ModuleContract):
+    name = "Linear"
+    oracle = library
+    variants = (library, term_by_term, one_after_another)
+    ban = Ban(r"linear", ("torch.nn.functional.linear", "torch.nn.functional.bilinear"))
+    cases = {
+        "one_vector_in_a_batch": {"shape": (1,)},
+        "a_batch": {"shape": (2, 7)},
+        "square": {"shape": (2,), "n_in": 4, "n_out": 4},
+        "wider": {"n_in": 4, "n_out": 11},
+    }
+    more_shapes = {
+        "no_leading_dimensions": {"shape": ()},
+        "three_leading_dimensions": {"shape": (2, 3, 4)},
+        "one_output": {"n_out": 1},
+        "one_input": {"n_in": 1},
+    }
+    near_300 = {"shape": (3,), "offset": 300.0, "scale": 0.1}
+    grows = {"batch": "batch", "the width of the input": "n_in", "the width of the result": "n_out"}
+    memory_in = "batch"
+    timed = {"shape": (1024,), "n_in": 256, "n_out": 192}
+    time_limit = 10.0
+
+    @classmethod
+    def call(
+        cls, d: Draw, shape: tuple = (2, 3), batch: int = 0, n_in: int = 5, n_out: int = 3, offset: float = 0.0,
+        scale: float = 1.0,
+    ) -> Call:  # fmt: skip
+        shape = (batch, 5) if batch else shape
+        init = {"in_features": n_in, "out_features": n_out}
+        return Call({"x": offset + d.normal(*shape, n_in)}, init, cls.params(d, init, weight=scale * n_in**0.5))
+
+    @robust
+    def test_weight_is_drawn_from_a_truncated_normal(self, attempt: Attempt) -> None:
+        sentence = "weight is normal with variance 2 / (in_features + out_features), truncated at three deviations"
+        std = (2 / 600) ** 0.5
+        drawn_from_normal(attempt.Linear, (400, 200), std, 3 * std, sentence)
+
+
+BUGS = KnownBugs(
+    """
+stored as (in_features, out_features)
+    weights are stored (out, in): one row makes one output.
+    (out_features, in_features,  →  (in_features, out_features,
+a weight that is not a parameter
+    a plain tensor is neither trained nor saved nor moved.
+    self.weight = nn.Parameter(  →  self.weight = (
+a bias
+    the layer has no bias: state dicts must be exchangeable.
+    dtype))  →  dtype)); self.bias = nn.Parameter(torch.zeros(out_features, device=device, dtype=dtype))
+an explicit dtype ignored
+    the parameter is made in the dtype that the constructor is given.
+    =device, dtype=dtype))  →  =device))
+super().__init__ without the call  [raises]
+    a module must be set up before it can hold parameters.
+    __init__()  →  __init__
+the variance given as the standard deviation
+    the standard deviation is the root of the variance.
+    math.sqrt(2 / (in_features + out_features)  →  2 / (in_features + out_features
+the variance 1 / in_features
+    that keeps the size of activations, but not of gradients; the contract asks for the mean of both widths.
+    (2 / (in_features + out_features)  →  (1 / in_features
+truncated at ±3 instead of ±3σ
+    the bounds of trunc_normal_ are numbers, not multiples of the deviation.
+    3 * std, b=3 * std  →  3, b=3
+truncated at ±2σ
+    the tails are cut at three deviations.
+    3 * std, b=3  →  2 * std, b=2
+uniform instead of normal
+    Glorot's other initialisation has the same variance and another shape.
+    trunc_normal_(self.weight, std=std, a=-3 * std, b=3 * std  →  xavier_uniform_(self.weight
+zeros
+    with equal weights all outputs learn the same.
+    trunc_normal_(self.weight, std=std, a=-3 * std, b=3 * std  →  zeros_(self.weight
+the result scaled by its standard deviation
+    the deviation belongs to the initialisation, not to the map.
+    return x @ self.weight.T  →  return x @ self.weight.T / math.sqrt(self.weight.shape[-1])
+the weight detached from the graph
+    a layer that passes no gradient to its weight never learns.
+    return x @ self.weight.T  →  return x @ self.weight.data.T
+the result always in float32
+    the result has the dtype of the parameter.
+    return x @ self.weight.T  →  return x.float() @ self.weight.T.float()
+"""
+)

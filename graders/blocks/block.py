@@ -1,0 +1,170 @@
+"""What `PreNormBlock` and `PostNormBlock` must do. The oracle is made of torch's own parts in float64, head by head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from dojo.contracts import (
+    NO_KEY_FOR_THE_SECOND,
+    Attempt,
+    Call,
+    Draw,
+    Formula,
+    HeadsContract,
+    KnownBugs,
+    NormedContract,
+    UnnormedContract,
+    core,
+    fail,
+    one_head_blind,
+    oracles,
+    very_large_scores,
+)
+
+
+def block(pre: bool, attend: oracles.Attention, norm: oracles.Norm, gated: oracles.Gated) -> Formula:
+    """A block of these parts, with the norms before or after them."""
+    heads = oracles.heads_one_by_one(attend)
+
+    def formula(init: dict, params: dict, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        attention = partial(heads, init, oracles.sub_params("attn.", params), mask=mask)
+        feed_forward = partial(gated, oracles.sub_params("ffn.", params))
+        for part, name in ((attention, "attn_norm.weight"), (feed_forward, "ffn_norm.weight")):
+            x = x + part(norm(x, params[name], 1e-5)) if pre else norm(x + part(x), params[name], 1e-5)
+        return x
+
+    return formula
+
+
+PARTS = (
+    (oracles.library, oracles.library_rms_norm, oracles.library_swiglu),
+    (oracles.stage_by_stage, oracles.rms_norm, oracles.swiglu),
+    (oracles.normalised_last, oracles.library_rms_norm, oracles.swiglu),
+)
+
+
+class BlockContract(NormedContract, HeadsContract):
+    axes = {"mask": "batch heads q_len k_len"}
+    cases = {
+        "no_mask": {"mask": ""},
+        "a_mask_for_all": {"mask": "seq seq"},
+        "a_mask_for_each_head": {"mask": "heads seq seq"},
+        "a_mask_for_each_head_of_each_entry": {"mask": "batch heads seq seq"},
+        "padding": {"mask": "batch 1 1 seq"},
+        "three_axes_of_mask_and_as_many_entries_as_heads": {"batch": 3, "mask": "heads seq seq"},
+        "queries_hidden_in_one_head_alone": {"mask": one_head_blind},
+        "inputs_as_small_as_eps": {"mask": "", "embedding_std": 0.003},
+    }
+    representative = ("no_mask", "a_mask_for_each_head_of_each_entry", "inputs_as_small_as_eps")
+    more_shapes = {
+        "one_token": {"seq": 1, "mask": ""},
+        "one_token_that_sees_nothing": {"seq": 1, "mask": lambda d, heads: NO_KEY_FOR_THE_SECOND},
+        "one_entry": {"batch": 1},
+        "one_head": {"heads": 1},
+    }
+    precision_sensitive = {"head_dim": 5, "mask": ""}
+    grows = {"batch": "batch", "seq": "seq", "heads": "heads", "width": "head_dim", "hidden width": "d_ff"}
+    timed = {"seq": 96, "heads": 6, "head_dim": 8, "d_ff": 128, "mask": "seq seq"}
+    time_limit = 10.0
+
+    @classmethod
+    def call(
+        cls, d: Draw, batch: int = 2, seq: int = 5, heads: int = 3, head_dim: int = 4, d_ff: int = 7,
+        mask: str | Callable = "batch heads seq seq", offset: float = 0.0, embedding_std: float = 1.0, **scales: float,
+    ) -> Call:  # fmt: skip
+        """A call on inputs of this standard deviation, with a random mask of these axes, or one that is made so."""
+        init = {"d_model": heads * head_dim, "num_heads": heads, "d_ff": d_ff}
+        params = cls.params(d, init, **{"q_proj": 1.5, "k_proj": 1.5, "w1": 1.7, "w3": 1.7} | scales)
+        made = Call({"x": offset + d.normal(batch, seq, heads * head_dim, scale=embedding_std)}, init, params)
+        if callable(mask):
+            return made.with_inputs(mask=mask(d, heads))
+        sizes = {"batch": batch, "heads": heads, "seq": seq, "1": 1}
+        return made.with_inputs(mask=d.mask(*(sizes[axis] for axis in mask.split()))) if mask else made
+
+    @core
+    def test_no_key_behind_the_mask_has_any_influence(self, attempt: Attempt, draw: Draw) -> None:
+        made = very_large_scores(type(self).call(draw).with_inputs(mask=(torch.arange(5) < 3).repeat(5, 1)))
+        x = made.inputs["x"].clone()
+        x[:, 3:] = draw.normal(2, 2, 12, scale=5)
+        before, after = (self.run(attempt, "keys_hidden", each)[:, :3] for each in (made, made.with_inputs(x=x)))
+        if before.shape != after.shape or not torch.allclose(before, after, atol=1e-4):
+            fail("what the mask hides has no influence", "tokens 3 and 4 changed what tokens 0 to 2 give")
+
+
+class TestPreNormBlock(BlockContract):
+    name = "PreNormBlock"
+    oracle = block(True, *PARTS[0])
+    variants = tuple(block(True, *parts) for parts in PARTS)
+    # Weights scaled so that norm and branch both show in the result.
+    near_300 = {"seq": 3, "mask": "", "offset": 300.0, "o_proj": 100.0, "w2": 100.0}
+
+
+class TestPostNormBlock(BlockContract, UnnormedContract):
+    name = "PostNormBlock"
+    oracle = block(False, *PARTS[0])
+    variants = tuple(block(False, *parts) for parts in PARTS)
+    near_300 = {"seq": 3, "mask": "", "offset": 300.0, "q_proj": 0.015, "k_proj": 0.015, "v_proj": 0.1}
+
+
+BUGS = KnownBugs(
+    """
+post-norm in the pre-norm block
+    the norm belongs inside the branch, so that the residual stream runs through untouched.
+    x + self.attn(self.attn_norm(x), mask=mask)  →  self.attn_norm(x + self.attn(x, mask))
+pre-norm in the post-norm block
+    the norm belongs behind the sum of residual and branch.
+    self.attn_norm(x + self.attn(x, mask=mask))  →  x + self.attn(self.attn_norm(x), mask)
+no residual around attention
+    each branch is added to its input.
+    x = x + self.attn(self.attn_norm(x), mask=mask)  →  x = self.attn(self.attn_norm(x), mask=mask)
+no residual around the feed-forward layer
+    each branch is added to its input.
+    x = x + self.ffn(self.ffn_norm(x))  →  x = self.ffn(self.ffn_norm(x))
+the residual taken after the norm
+    the branch is added to x itself; from the normalised x the stream is rescaled in every block.
+    x = x + self.attn(self.attn_norm(x), mask=mask)  →  x = self.attn_norm(x)
+        x = x + self.attn(x, mask)
+the second residual taken after the norm
+    the branch is added to x itself; from the normalised x the stream is rescaled in every block.
+    x = x + self.ffn(self.ffn_norm(x))  →  x = self.ffn_norm(x)
+        x = x + self.ffn(x)
+both branches read the input of the block
+    that is the parallel block of GPT-J; here the feed-forward layer reads what attention made of the input.
+    x = x + self.attn(self.attn_norm(x), mask=mask)
+    →  return x + self.attn(self.attn_norm(x), mask) + self.ffn(self.ffn_norm(x))
+feed-forward layer before attention
+    attention comes first.
+    x = x + self.attn(self.attn_norm(x), mask=mask)  →  x = x + self.ffn(self.ffn_norm(x))
+        return x + self.attn(self.attn_norm(x), mask)
+feed-forward layer without its norm
+    both branches of a pre-norm block read a normalised input.
+    x = x + self.ffn(self.ffn_norm(x))  →  x = x + self.ffn(x)
+one norm for both branches
+    attention and feed-forward layer have a norm each, with weights of their own.
+    x = x + self.ffn(self.ffn_norm(x))  →  x = x + self.ffn(self.attn_norm(x))
+the norm on the branch alone
+    post-norm normalises the sum; normalising only the branch is another design.
+    self.ffn_norm(x + self.ffn(x))  →  x + self.ffn_norm(self.ffn(x))
+no residual in the post-norm block
+    what is normalised is the sum of x and the branch.
+    self.ffn_norm(x + self.ffn(x))  →  self.ffn_norm(self.ffn(x))
+mask not passed on
+    the block's mask is attention's mask.
+    self.attn(self.attn_norm(x), mask=mask)  →  self.attn(self.attn_norm(x))
+heads interleaved over the features
+    head h owns neighbouring rows h·head_dim … (h+1)·head_dim, not every num_heads-th one.
+    x.unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)  →  x.unflatten(-1, (-1, self.num_heads)).movedim(-1, -3)
+eps 1e-6 instead of 1e-5
+    eps matters where the input is small.
+    mean_square + self.eps  →  mean_square + 1e-6
+no weight
+    each entry is scaled by its weight.
+    torch.rsqrt(mean_square + self.eps) * self.weight  →  torch.rsqrt(mean_square + self.eps)
+""",
+    builds_on=("mha", "swiglu", "rmsnorm"),
+    but=("eps ignored",),  # it is no argument here
+)

@@ -1,0 +1,159 @@
+"""What `TransformerEncoder` must do. The oracle is made of torch's own parts in float64, head by head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from dojo.contracts import Attempt, Call, Draw, DropoutContract, HeadsContract, KnownBugs, NormedContract, oracles
+from dojo.contracts.checks.assertions import assert_raises, fail
+from dojo.contracts.harness import core, robust
+
+WAYS = (
+    (oracles.library, oracles.library_layer_norm, oracles.library_feed_forward),
+    (oracles.stage_by_stage, oracles.layer_norm, oracles.feed_forward),
+    (oracles.normalised_last, oracles.layer_norm, oracles.library_feed_forward),
+)
+PADDING = torch.tensor([[True, True, False, True, False], [True, True, True, True, True]])
+
+
+def model(attend: Callable, norm: Callable, ffn: Callable) -> Callable[..., Tensor]:
+    layer = oracles.post_norm_layer(attend, norm, ffn, cross_attention=False)
+
+    def formula(init: dict, params: dict, token_ids: Tensor, padding: Tensor | None = None) -> Tensor:
+        tokens, places = params["token_embedding.weight"], params["position_embedding.weight"]
+        x = tokens[token_ids.long()] + places[: token_ids.shape[1]]
+        x = norm(x, params["embedding_norm.weight"], params["embedding_norm.bias"], 1e-12)
+        for number in range(init["num_layers"]):
+            x = layer(init, oracles.sub_params(f"layers.{number}.", params), x, oracles.over_keys(padding))
+        return x
+
+    return formula
+
+
+class TestTransformerEncoder(NormedContract, HeadsContract, DropoutContract):
+    name = "TransformerEncoder"
+    oracle = model(*WAYS[0])
+    variants = tuple(model(*parts) for parts in WAYS)
+    cases = {
+        "one_layer": {"padding": None},
+        "as_long_as_allowed": {"seq": 14, "padding": None},
+        "as_many_tokens_as_entries": {"batch": 5, "padding": None},
+        "padding": {"padding": PADDING},
+        "two_layers_and_padding": {"batch": 3, "layers": 2},
+        "one_entry_is_all_padding": {"layers": 2},
+        "all_is_padding": {"padding": torch.zeros(2, 5, dtype=torch.bool)},
+        "small_embeddings": {"scale": 1e-6, "padding": None},
+        "int32_tokens": {"dtype": torch.int32, "padding": None},
+        "the_same_token_again_and_again": {"ids": torch.tensor([[3, 3, 3, 5, 3], [0, 12, 0, 12, 12]])},
+    }
+    representative = ("two_layers_and_padding",)
+    more_shapes = {
+        "one_token": {"seq": 1, "padding": None},
+        "one_entry_one_head": {"batch": 1, "heads": 1, "head_dim": 8},
+    }
+    grows = {size: size for size in ("batch", "seq", "heads", "head_dim", "d_ff", "vocab")}
+    precision_sensitive = {"head_dim": 5}
+    timed = {"seq": 64, "vocab": 211, "layers": 2, "heads": 4, "head_dim": 16, "d_ff": 96, "longest": 64}
+    time_limit = 10.0
+    branches = {
+        "the branch of the attention": "layers.1.self_attn.o_proj.bias",
+        "the branch of the feed-forward layer": "layers.1.ffn.fc2.bias",
+    }
+    still = r"o_proj|fc2|layers\.0\.ffn_norm\.weight"
+    hidden = "layers.1.ffn.", r"embedding_norm|o_proj|layers\.0\.ffn"
+
+    @classmethod
+    def call(
+        cls, d: Draw, batch: int = 2, seq: int = 5, vocab: int = 13, layers: int = 1, heads: int = 3, head_dim: int = 4,
+        d_ff: int = 7, longest: int = 14, scale: float = 1.0, ids: Tensor | None = None,
+        padding: Tensor | str | None = "drawn", dtype: torch.dtype = torch.int64, **init: float,
+    ) -> Call:  # fmt: skip
+        """Embeddings and positions of this scale; in drawn padding one entry has no real token."""
+        sizes = (vocab, heads * head_dim, layers, heads, d_ff, longest)
+        init = dict(zip(cls.signature.init, sizes, strict=False)) | init
+        inputs = {"token_ids": d.integers(0, vocab, batch, seq, dtype=dtype) if ids is None else ids}
+        if padding is not None:
+            inputs["padding"] = d.mask(batch, seq) if padding == "drawn" else padding
+        scales = {"q_proj": 1.5, "k_proj": 1.5, "token_embedding": scale, "position_embedding": scale}
+        return Call(inputs, init, cls.params(d, init, **scales))
+
+    @classmethod
+    def dropping(cls, d: Draw, dropout: float) -> Call:
+        return cls.call(d, layers=2, padding=PADDING, dropout=dropout)
+
+    @classmethod
+    def near_300(cls, d: Draw) -> Call:
+        made = cls.call(d, padding=None)
+        loud = {name: 300 + 4 * value for name, value in made.params.items() if "_embedding" in name}
+        loud["token_embedding.weight"][::2] = 300 * made.params["token_embedding.weight"][::2]
+        return made.with_params(**loud)
+
+    @core
+    def test_padding_reaches_no_real_token(self, attempt: Attempt, draw: Draw) -> None:
+        made = self.call(draw, layers=2, padding=PADDING)
+        ids = made.inputs["token_ids"]
+        changed = made.with_inputs(token_ids=torch.where(PADDING, ids, (ids + 1) % 13))
+        one, other = (self.run(attempt, "padding", each) for each in (made, changed))
+        if not one.shape == other.shape == (2, 5, 12) or not torch.allclose(one[PADDING], other[PADDING], atol=1e-4):
+            fail("padding reaches no real token", "other ids in padded places changed the result of real tokens")
+
+    @robust
+    def test_longer_sequences_than_allowed_are_refused(self, attempt: Attempt, draw: Draw) -> None:
+        for seq, padding in ((15, None), (17, "drawn")):
+            use = partial(self.run, attempt, "too_long", self.call(draw, seq=seq, padding=padding))
+            assert_raises(use, seq, sentence="seq > max_len is a ValueError")
+
+
+BUGS = KnownBugs(
+    """
+no positions
+    without positions a sentence is a bag of words.
+    self.token_embedding(token_ids) + self.position_embedding.weight[:seq]  →  self.token_embedding(token_ids)
+positions looked up by token id
+    a position is a place in the sequence.
+    + self.position_embedding.weight[:seq]  →  + self.position_embedding(token_ids % self.max_len)
+positions counted from 1
+    the first token stands at position 0.
+    + self.position_embedding.weight[:seq]  →  + self.position_embedding.weight[1 : seq + 1]
+positions along the batch
+    positions run along the sequence.
+    + self.position_embedding.weight[:seq]  →  + self.position_embedding.weight[: len(token_ids), None]
+positions that are not trained
+    learned positions are learned, like the embeddings of the tokens.
+    nn.Embedding(max_len, d_model, device=device, dtype=dtype)
+    →  nn.Embedding(max_len, d_model, device=device, dtype=dtype).requires_grad_(False)
+no norm on the embeddings
+    the sum of embedding and position is normalised before the first layer.
+    self.dropout(self.embedding_norm(x))  →  self.dropout(x)
+embeddings scaled by the root of d_model
+    that is the model of 2017; BERT adds and normalises.
+    x = self.token_embedding(token_ids) +
+    →  x = math.sqrt(self.token_embedding.embedding_dim) * self.token_embedding(token_ids) +
+padding kept from the first layer only
+    padding must stay out of every layer: what one layer hides the next one sees.
+    x = layer(x, mask)  →  x, mask = layer(x, mask), None
+the same layer in every place
+    [layer] * n is one layer n times: all places share its weights.
+    EncoderLayer(d_model, num_heads, d_ff, dropout, device=device, dtype=dtype) for _ in range(num_layers)
+    →  [EncoderLayer(d_model, num_heads, d_ff, dropout, device=device, dtype=dtype)] * num_layers
+the last layer left out
+    all layers take part.
+    for layer in self.layers:  →  for layer in self.layers[:-1]:
+one norm more at the end
+    post-norm layers normalise their own result.
+    x = layer(x, mask)  →  x = layer(x, mask)
+        if layer is self.layers[-1]:
+            x = F.layer_norm(x, x.shape[-1:])
+the eps of PyTorch
+    BERT's norms have 1e-12, not nn.LayerNorm's default of 1e-5.
+    EPS = 1e-12  →  EPS = 1e-5
+longer sequences are not refused
+    what an index finds outside the table, an IndexError or a shape that does not fit, tells the caller nothing.
+    if seq > self.max_len:  →  if False:
+""",
+    builds_on=("encoder_layer",),
+)

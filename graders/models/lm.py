@@ -1,0 +1,153 @@
+"""What `TransformerLM` must do. The oracle is made of torch's parts and complex numbers in float64, head by head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from dojo.contracts import Attempt, Call, Draw, Equivalent, KnownBugs, NormedContract, oracles, very_large_scores
+from dojo.contracts.checks.assertions import assert_raises, fail
+from dojo.contracts.harness import core, robust
+
+WAYS = (
+    (oracles.library, oracles.apply_rope, oracles.library_rms_norm, oracles.library_swiglu),
+    (oracles.library, oracles.apply_rope_by_float32_angles, oracles.library_rms_norm, oracles.library_swiglu),
+    (oracles.stage_by_stage, oracles.apply_rope_by_float32_angles, oracles.rms_norm, oracles.swiglu),
+    (oracles.normalised_last, oracles.apply_rope, oracles.library_rms_norm, oracles.swiglu),
+)
+# positions that half precision cannot even count
+FAR = {"batch": 1, "seq": 307, "vocab": 17, "heads": 1, "pairs": 3, "longest": 313}
+
+
+def model(attend: Callable, rope: Callable, norm: Callable, gated: Callable) -> Callable[..., Tensor]:
+    def formula(init: dict, params: dict, token_ids: Tensor) -> Tensor:
+        eps, theta = init.get("eps", 1e-5), init.get("theta", 10000.0)
+        x = params["token_embedding.weight"][token_ids.long()]
+        for number in range(init["num_layers"]):
+            own = oracles.sub_params(f"layers.{number}.", params)
+            attn, ffn = (oracles.sub_params(part, own) for part in ("attn.", "ffn."))
+            h = norm(x, own["attn_norm.weight"], eps)
+            x = x + oracles.causal_self_attention(attend, rope, attn, h, init["num_heads"], theta)
+            x = x + gated(ffn, norm(x, own["ffn_norm.weight"], eps))
+        return norm(x, params["final_norm.weight"], eps) @ params["lm_head.weight"].mT
+
+    return formula
+
+
+class TestTransformerLM(NormedContract):
+    name = "TransformerLM"
+    oracle = model(*WAYS[0])
+    variants = tuple(model(*parts) for parts in WAYS[1:])
+    cases = {
+        "one_layer": {},
+        "as_long_as_allowed": {"seq": 14},
+        "two_layers": {"layers": 2},
+        "shared_key_heads": {"batch": 5, "seq": 8, "heads": 6, "num_kv_heads": 2},
+        "one_key_head": {"num_kv_heads": 1},
+        "another_theta": {"pairs": 3, "theta": 50.0},
+        "another_eps_and_small_embeddings": {"scale": 0.01, "eps": 1e-3},
+        "the_default_eps_and_small_embeddings": {"scale": 0.003},
+        "every_argument": {"scale": 0.01, "heads": 6, "num_kv_heads": 2, "theta": 50.0, "eps": 1e-3},
+        "int32_tokens": {"dtype": torch.int32},
+        "the_same_token_again_and_again": {"ids": torch.tensor([[3, 3, 3, 5, 3], [0, 12, 0, 12, 12]])},
+    }
+    representative = ("two_layers", "shared_key_heads")
+    more_shapes = {"one_token": {"seq": 1}, "one_entry": {"batch": 1}, "a_long_sequence": FAR}
+    near_300 = {"offset": 300.0}
+    precision_sensitive = FAR
+    grows = {size: size for size in ("batch", "seq", "heads", "d_ff", "vocab")} | {"head_dim": "pairs"}
+    growth = {
+        "heads that share a key head": lambda d, n: TestTransformerLM.call(d, heads=n, num_kv_heads=1),
+        "key heads": lambda d, n: TestTransformerLM.call(d, heads=2 * n, num_kv_heads=n),
+    }
+    timed = {"seq": 64, "vocab": 211, "layers": 2, "heads": 4, "pairs": 8, "d_ff": 96, "longest": 64}
+    time_limit = 10.0
+
+    @classmethod
+    def call(
+        cls, d: Draw, batch: int = 2, seq: int = 5, vocab: int = 13, layers: int = 1, heads: int = 3, pairs: int = 2,
+        d_ff: int = 7, longest: int = 14, scale: float = 1.0, offset: float = 0.0, ids: Tensor | None = None,
+        dtype: torch.dtype = torch.int64, **init: float,
+    ) -> Call:  # fmt: skip
+        """Embeddings of this scale around `offset`; a head has this many pairs of features."""
+        sizes = (vocab, 2 * heads * pairs, layers, heads, d_ff, longest)
+        init = dict(zip(cls.signature.init, sizes, strict=False)) | init
+        params = cls.params(d, init, q_proj=1.5, k_proj=1.5, token_embedding=scale)
+        params["token_embedding.weight"] += offset
+        ids = d.integers(0, vocab, batch, seq, dtype=dtype) if ids is None else ids
+        return Call({"token_ids": ids}, init, params)
+
+    @core
+    def test_a_later_token_changes_no_earlier_logits(self, attempt: Attempt, draw: Draw) -> None:
+        made = very_large_scores(self.call(draw, seq=7, layers=2))
+        ids = made.inputs["token_ids"]
+        changed = made.with_inputs(token_ids=torch.where(torch.arange(7) < 4, ids, (ids + 1) % 13))
+        before, after = (self.run(attempt, "later tokens", each) for each in (made, changed))
+        if not before.shape == after.shape == (2, 7, 13) or not torch.allclose(before[:, :4], after[:, :4], atol=1e-4):
+            fail("the model is causal", "tokens 4 to 6 changed the logits of tokens 0 to 3")
+
+    @robust
+    def test_longer_sequences_than_allowed_are_refused(self, attempt: Attempt, draw: Draw) -> None:
+        for seq in (15, 17):
+            use = partial(self.run, attempt, "too_long", self.call(draw, seq=seq))
+            assert_raises(use, seq, sentence="seq > max_seq_len is a ValueError")
+
+
+BUGS = KnownBugs(
+    """
+no final norm
+    a pre-norm model normalises once more before the head.
+    self.lm_head(self.final_norm(x))  →  self.lm_head(x)
+head tied to the embedding
+    lm_head has a weight of its own here.
+    self.lm_head = nn.Linear(d_model, vocab_size, bias=False, device=device, dtype=dtype)
+    →  self.lm_head = nn.Linear(d_model, vocab_size, bias=False, device=device, dtype=dtype)
+        self.lm_head.weight = self.token_embedding.weight
+softmax on the logits
+    the model gives logits; the loss takes the softmax.
+    self.lm_head(self.final_norm(x))  →  torch.softmax(self.lm_head(self.final_norm(x)), dim=-1)
+post-norm blocks
+    Llama is pre-norm: the branch reads the norm, the residual stream is left alone.
+    x = x + self.attn(self.attn_norm(x), cos, sin)  →  x = self.attn_norm(x + self.attn(x, cos, sin))
+    x = x + self.ffn(self.ffn_norm(x))  →  x = self.ffn_norm(x + self.ffn(x))
+no residual around attention
+    each branch is added to its input.
+    x = x + self.attn(self.attn_norm(x), cos, sin)  →  x = self.attn(self.attn_norm(x), cos, sin)
+the residual taken after the norm
+    the branch is added to x itself; from the normalised x the stream is rescaled in every block.
+    x = x + self.attn(self.attn_norm(x), cos, sin)  →  x = self.attn_norm(x)
+        x = x + self.attn(x, cos, sin)
+both branches read the input of the block
+    that is the parallel block of GPT-J; here the feed-forward layer reads what attention made of the input.
+    x = x + self.attn(self.attn_norm(x), cos, sin)
+    →  return x + self.attn(self.attn_norm(x), cos, sin) + self.ffn(self.ffn_norm(x))
+feed-forward layer before attention
+    attention comes first.
+    x = x + self.attn(self.attn_norm(x), cos, sin)  →  x = x + self.ffn(self.ffn_norm(x))
+        return x + self.attn(self.attn_norm(x), cos, sin)
+positions counted from 1 for queries alone
+    queries and keys must be numbered alike, or every distance is off by one.
+    q = rotate(q, cos, sin)  →  q = rotate(rotate(q, cos, sin), cos[1:2], sin[1:2])
+longer sequences are not refused
+    behind max_seq_len there is no row in the tables.
+    if seq > self.max_seq_len:  →  if False:
+the longest sequence is refused
+    max_seq_len tokens are allowed.
+    if seq > self.max_seq_len:  →  if seq >= self.max_seq_len:
+""",
+    builds_on=("causal_attention", "rmsnorm", "block"),
+    but=(
+        "the mask made from positions",  # they are those of the sequence
+        "heads that do not divide the model are not refused",  # not graded, nor what follows
+        "key heads that do not divide the heads are not refused",
+        "odd d_k is not refused",
+    ),
+)
+
+EQUIVALENT = (
+    Equivalent(r"(if|raise ValueError).*(heads|head_dim|odd).*→", "heads that do not divide are not graded."),
+    Equivalent(r"token_ids\.shape\[-1\].*→.*shape\[1\]", "axis 1 of two is the last."),
+)

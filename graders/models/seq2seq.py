@@ -1,0 +1,211 @@
+"""What `Seq2SeqTransformer` must do. The oracle is made of torch's parts and complex numbers, one head at a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from dojo.contracts import Attempt, Call, Draw, DropoutContract, Equivalent, KnownBugs, NormedContract, oracles
+from dojo.contracts.checks.assertions import assert_raises, fail
+from dojo.contracts.harness import core, robust
+from dojo.contracts.layers import silenced
+
+WAYS = (
+    (oracles.library, oracles.library_layer_norm, oracles.library_feed_forward),
+    (oracles.stage_by_stage, oracles.layer_norm, oracles.feed_forward),
+    (oracles.normalised_last, oracles.layer_norm, oracles.library_feed_forward),
+)
+PADDING = torch.tensor([[True, True, False, True, False, True, False], [True] * 7])
+
+
+def placed(embedded: Tensor) -> Tensor:
+    """√d times the embeddings, plus the positions, each rounded."""
+    seq, size = embedded.shape[-2:]
+    return embedded * size**0.5 + oracles.sinusoids(seq, size).to(embedded.dtype)
+
+
+def model(*parts: Callable) -> Callable[..., Tensor]:
+    """An encoder-decoder of this attention, norm and feed-forward layer."""
+    reading, writing = (oracles.post_norm_layer(*parts, cross_attention) for cross_attention in (False, True))
+
+    def formula(
+        init: dict, params: dict, src_ids: Tensor, tgt_ids: Tensor, src_padding: Tensor | None = None
+    ) -> Tensor:
+        mask, past = oracles.over_keys(src_padding), oracles.causal(tgt_ids.shape[1])
+        memory = placed(params["src_embedding.weight"][src_ids.long()])
+        x = placed(params["tgt_embedding.weight"][tgt_ids.long()])
+        for number in range(init["num_layers"]):
+            memory = reading(init, oracles.sub_params(f"encoder_layers.{number}.", params), memory, mask)
+        for number in range(init["num_layers"]):
+            x = writing(init, oracles.sub_params(f"decoder_layers.{number}.", params), x, past, memory, mask)
+        return x @ params["lm_head.weight"].mT
+
+    return formula
+
+
+def quiet_norms(d: Draw) -> Call:
+    """What reaches each norm after the first of its stack is about as small as the root of eps."""
+    made = silenced(TestSeq2SeqTransformer.call(d, padding=None), r"(v_proj|o_proj|fc.)\.bias")
+    return made.with_params(**{k: 1e-6 * v for k, v in made.params.items() if re.search("attn_norm|encoder.*norm", k)})
+
+
+class TestSeq2SeqTransformer(NormedContract, DropoutContract):
+    name = "Seq2SeqTransformer"
+    oracle = model(*WAYS[0])
+    variants = tuple(model(*parts) for parts in WAYS)
+    cases = {
+        "one_layer": {"padding": None},
+        "a_target_longer_than_the_source": {"src": 3, "tgt": 8, "padding": None},
+        "as_long_as_allowed": {"src": 14, "tgt": 14, "padding": None},
+        "padding": {"padding": PADDING},
+        "two_layers_and_padding": {"batch": 3, "layers": 2},
+        "one_entry_is_all_padding": {},
+        "all_is_padding": {"padding": torch.zeros(2, 7, dtype=torch.bool)},
+        "as_long_as_the_source_and_padding": {"tgt": 7, "tgt_vocab": 13, "padding": PADDING},
+        "small_sums_at_every_norm": quiet_norms,
+        "int32_tokens": {"dtype": torch.int32, "padding": None},
+    }
+    representative = ("two_layers_and_padding",)
+    more_shapes = {
+        "one_token_of_target": {"tgt": 1, "padding": None},
+        "one_token_of_source": {"src": 1, "padding": None},
+        "one_entry_one_head": {"batch": 1, "heads": 1, "pairs": 4},
+        "a_long_source": {"batch": 1, "src": 307, "heads": 1, "pairs": 3, "longest": 313, "padding": None},
+    }
+    # positions that half precision cannot even count, and hardly anything besides
+    precision_sensitive = {"batch": 1, "tgt": 307, "heads": 1, "pairs": 3, "longest": 313, "quiet": 0.1}
+    grows = {"head_dim": "pairs"} | {n: n for n in ("batch", "src", "tgt", "heads", "d_ff", "src_vocab", "tgt_vocab")}
+    timed = {"src": 48, "tgt": 32, "src_vocab": 97, "tgt_vocab": 89, "heads": 4, "pairs": 8, "d_ff": 96, "longest": 64}
+    time_limit = 10.0
+    branches = {
+        "the branch of the self-attention": "decoder_layers.1.self_attn.o_proj.bias",
+        "the branch of the cross-attention": "decoder_layers.1.cross_attn.o_proj.bias",
+        "the branch of the feed-forward layer": "decoder_layers.1.ffn.fc2.bias",
+    }
+    still = r"o_proj|fc2|layers\.0\.ffn_norm\.weight"
+
+    @classmethod
+    def call(
+        cls, d: Draw, batch: int = 2, src: int = 7, tgt: int = 5, src_vocab: int = 13, tgt_vocab: int = 17,
+        layers: int = 1, heads: int = 3, pairs: int = 2, d_ff: int = 7, longest: int = 14, quiet: float = 1.0,
+        dtype: torch.dtype = torch.int64, padding: Tensor | str | None = "drawn", **init: float,
+    ) -> Call:  # fmt: skip
+        """A head has this many pairs of features; in drawn padding one entry has no real token."""
+        sizes = (src_vocab, tgt_vocab, 2 * heads * pairs, layers, heads, d_ff, longest)
+        init = dict(zip(cls.signature.init, sizes, strict=False)) | init
+        lengths = {"src_ids": (src_vocab, batch, src), "tgt_ids": (tgt_vocab, batch, tgt)}
+        inputs = {name: d.integers(0, *each, dtype=dtype) for name, each in lengths.items()}
+        if padding is not None:
+            inputs["src_padding"] = d.mask(batch, src) if padding == "drawn" else padding
+        scales = {"q_proj": 1.5, "k_proj": 1.5} | dict.fromkeys(("tgt_embedding", "o_proj", "fc2"), quiet)
+        return Call(inputs, init, cls.params(d, init, **scales))
+
+    @classmethod
+    def dropping(cls, d: Draw, dropout: float) -> Call:
+        return cls.call(d, layers=2, padding=PADDING, dropout=dropout)
+
+    @classmethod
+    def near_300(cls, d: Draw) -> Call:
+        made = cls.call(d, padding=None)
+        return made.with_params(**{k: 300 + 4 * v for k, v in made.params.items() if "_embedding" in k})
+
+    def unmoved(self, attempt: Attempt, made: Call, tokens: int, **changed: Tensor) -> bool:
+        """Whether the first tokens get the same logits from other inputs."""
+        before, after = (self.run(attempt, "other inputs", each) for each in (made, made.with_inputs(**changed)))
+        alike = before.shape == after.shape == (*made.inputs["tgt_ids"].shape, made.init["tgt_vocab"])
+        return alike and torch.allclose(before[:, :tokens], after[:, :tokens], atol=1e-4)
+
+    @core
+    def test_a_later_token_changes_no_earlier_logits(self, attempt: Attempt, draw: Draw) -> None:
+        made = self.call(draw, tgt=7, layers=2, padding=None)
+        later = torch.arange(7) >= 4
+        if not self.unmoved(attempt, made, 4, tgt_ids=(made.inputs["tgt_ids"] + later) % 17):
+            fail("the decoder is causal", "target tokens 4 to 6 changed the logits of tokens 0 to 3")
+
+    @core
+    def test_padding_of_the_source_reaches_no_logit(self, attempt: Attempt, draw: Draw) -> None:
+        made = self.call(draw, layers=2, padding=PADDING)
+        if not self.unmoved(attempt, made, 5, src_ids=(made.inputs["src_ids"] + ~PADDING) % 13):
+            fail("padding of the source reaches no logit", "other ids in padded places changed the logits")
+
+    @robust
+    def test_longer_sequences_than_allowed_are_refused(self, attempt: Attempt, draw: Draw) -> None:
+        for seq, padding in ((15, None), (17, "drawn")):
+            for side, told in (("src", "source"), ("tgt", "target")):
+                use = partial(self.run, attempt, "too_long", self.call(draw, padding=padding, **{side: seq}))
+                assert_raises(use, seq, sentence=f"a {told} longer than max_len is a ValueError")
+
+    @robust
+    def test_heads_must_divide_the_model_and_its_width_be_even(self, attempt: Attempt, draw: Draw) -> None:
+        made = self.call(draw, padding=None)
+        of_heads, odd = "d_model that num_heads does not divide is a ValueError", "an odd d_model is a ValueError"
+        for d_model, heads, held, told in ((14, 3, (14, 3), of_heads), (15, 3, (15,), odd), (1, 1, (1,), odd)):
+            wrong = replace(made, init=made.init | {"d_model": d_model, "num_heads": heads}, params={})
+            assert_raises(partial(self.run, attempt, "wrong_sizes", wrong), *held, sentence=told)
+
+
+BUGS = KnownBugs(
+    """
+embeddings not scaled by the root of d_model
+    unscaled, the positions drown small embeddings.
+    tokens.to(acc) * math.sqrt(tokens.shape[-1])  →  tokens.to(acc)
+positions scaled too
+    the root of d_model multiplies the embeddings alone.
+    tokens.to(acc) * math.sqrt(tokens.shape[-1]) + self.table[:seq].to(acc)
+    →  (tokens.to(acc) + self.table[:seq].to(acc)) * math.sqrt(tokens.shape[-1])
+no positions
+    without positions a sentence is a bag of words.
+    * math.sqrt(tokens.shape[-1]) + self.table[:seq].to(acc)  →  * math.sqrt(tokens.shape[-1])
+sines in the first half, cosines in the second
+    sines stand in even columns and cosines in odd ones.
+    torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)  →  torch.cat([angles.sin(), angles.cos()], dim=-1)
+cosines in even columns
+    sines stand in even columns and cosines in odd ones.
+    [angles.sin(), angles.cos()]  →  [angles.cos(), angles.sin()]
+the encoder causal
+    an encoder reads in both directions.
+    x = self.attn_norm(  →  past = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+        mask = past if mask is None else past & mask
+        x = self.attn_norm(
+padding of the source ignored by the cross-attention
+    padding must be hidden wherever the source is read.
+    x = layer(x, memory, mask)  →  x = layer(x, memory, None)
+padding of the source ignored by the encoder
+    padding must be hidden wherever the source is read.
+    memory = layer(memory, mask)  →  memory = layer(memory, None)
+the decoder reads the embedded source, not the memory
+    cross-attention reads what the encoder made of the source.
+    memory = layer(memory, mask)  →  layer(memory, mask)
+a softmax at the end
+    the loss wants logits, not probabilities.
+    return self.lm_head(x)  →  return self.lm_head(x).softmax(dim=-1)
+a head with a bias
+    the head is a projection without a bias.
+    nn.Linear(d_model, tgt_vocab, bias=False,  →  nn.Linear(d_model, tgt_vocab,
+one embedding for both sides
+    source and target have vocabularies of their own.
+    self.embed(self.tgt_embedding, tgt_ids)
+    →  self.embed(self.src_embedding, tgt_ids % self.src_embedding.num_embeddings)
+a table rounded when the module is cast
+    a buffer is cast with the module, and bfloat16 keeps three digits of a sine.
+    self.table = sinusoids(max_len, d_model).to(device)
+    →  self.register_buffer("table", sinusoids(max_len, d_model).to(device), persistent=False)
+dropout in evaluation mode too
+    dropout is noise for training; what is evaluated must not depend on chance.
+    self.dropout(placed.to(tokens.dtype))  →  F.dropout(placed.to(tokens.dtype), self.dropout.p)
+longer sequences are not refused
+    what lies behind the table, an IndexError or a shape that does not fit, tells the caller nothing.
+    if seq > longest:  →  if False:
+""",
+    builds_on=("decoder_layer", "encoder", "absolute_positions"),
+    but=("causal",),
+)
+
+EQUIVALENT = (
+    Equivalent(r"(\.to\(acc\)|tokens).*→", "the table is float64, so the sum is in no less than was asked for."),
+)

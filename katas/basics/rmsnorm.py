@@ -1,0 +1,73 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # RMSNorm
+#
+# $$y_i = \frac{x_i}{\sqrt{\frac1n \sum_j x_j^2 + \varepsilon}} \cdot w_i$$
+#
+# Activations grow and shrink from layer to layer. A norm gives every vector the same length, up to a learned factor
+# for each entry. RMSNorm divides by the root of the mean square, and subtracts nothing.
+#
+# **Write** `RMSNorm(d_model, eps=1e-5, *, device=None, dtype=None)` with `forward(x)`, from `(..., d_model)` to the
+# same shape.
+#
+# - The mean runs over the **last dimension**. $\varepsilon$ is `eps`, and stands **inside** the root.
+# - **Parameter**, and no other: `weight`, of shape `(d_model,)`, initialised to ones.
+# - **Dtype.** The result has the dtype of the input. float16 and bfloat16 are squared, averaged and divided in
+#   float32: the square of 300 is beyond float16. float64 stays float64.
+# - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow to `x` and `weight`. No loops.
+#
+# Not allowed: `nn.RMSNorm`, `F.rms_norm`, `nn.LayerNorm`, `F.layer_norm`.
+#
+# **Example.** $x = (3, 4)$ has the mean square 12.5 and the root 3.536. With ones as weight the result is
+# $(0.849, 1.131)$. With `weight` = $(2, 1)$ it is $(1.697, 1.131)$.
+#
+# **Sources:** Zhang, Sennrich 2019: Root mean square layer normalization, arXiv:1910.07467.
+
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# x = (3.0, 4.0)
+# root = math.sqrt(sum(v * v for v in x) / len(x))
+# print("root mean square", round(root, 3))
+# print([round(v / root, 3) for v in x], "with weight (2, 1):", [round(w * v / root, 3) for w, v in zip((2, 1), x)])
+
+# %%
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+# %%
+class RMSNorm(nn.Module):
+    """x / sqrt(mean(x²) + eps) · weight over the last dimension, computed in float32 at least.
+
+    Zhang, Sennrich 2019, arXiv:1910.07467.
+    """
+
+    def __init__(self, d_model: int, eps: float = 1e-5, *, device=None, dtype=None):
+        raise NotImplementedError
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        """Each vector of x, scaled to a root mean square of 1 and then by the weight."""
+        raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("../..")  # the project
+# from dojo import check
+#
+# check("rmsnorm")

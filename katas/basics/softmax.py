@@ -1,0 +1,74 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Stable softmax
+#
+# $$\mathrm{softmax}(x)_i = \frac{e^{x_i}}{\sum_j e^{x_j}}$$
+#
+# Softmax turns a row of scores into weights that are positive and sum to 1.
+# The sum runs over one dimension, `dim`; every other dimension is a batch.
+# Written as above it overflows: $e^{89}$ is already too large for float32.
+# Your version must not.
+#
+# **Write** `softmax(x, dim=-1)`. The result has the shape, dtype and device of `x`.
+#
+# - **Any finite input** gives finite weights: rows of 1e4, of -1e4, and entries of ±1e38 in float32.
+# - **An entry of `-inf`** gets weight exactly 0. The other weights, and all gradients, stay finite.
+# - **Every weight is accurate**, however small: do not clamp the gaps between entries, and add nothing to the sum.
+# - **A row of only `-inf`** gives nan, as `torch.softmax` does. Do not hide it.
+# - **`dim`** may be any dimension of `x`, negative or not.
+# - **float16 and bfloat16** are computed in float32 and rounded once, at the end. float64 stays float64.
+# - **`x` is not modified.** It may be non-contiguous or expanded. Gradients flow back to it.
+# - **No loops** over rows or entries, and no tensor that grows faster than `x`.
+#
+# Not allowed: every softmax, log-softmax, logsumexp (the cumulative one too) or fused attention operation of PyTorch,
+# forwards or backwards.
+#
+# **Example.** For $x = (0, \ln 2, \ln 5)$ the exponentials are $1, 2, 5$ and their sum is $8$.
+# So `softmax(x)` is `[0.125, 0.25, 0.625]`. Add 1000 to every entry and the answer is the same.
+#
+# **Sources:** Blanchard, Higham, Higham 2021: Accurately computing the log-sum-exp and softmax functions; Milakov,
+# Gimelshein 2018: Online normalizer calculation for softmax, arXiv:1805.02867.
+
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import torch
+#
+# x = torch.tensor([1.0, 2.0, 5.0]).log()
+# exponentials = x.exp()
+# print(exponentials, "sum", exponentials.sum())
+# print("weights", exponentials / exponentials.sum())
+# print("float32 ends at", torch.tensor([88.0, 89.0]).exp())
+
+# %%
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+# %%
+def softmax(x: Float[Tensor, "*batch"], dim: int = -1) -> Float[Tensor, "*batch"]:
+    """Weights along `dim` that are proportional to exp(x) and sum to 1.
+
+    Finite for every finite input. Half precision is computed in float32 and rounded once; float64 stays float64.
+    """
+    raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("../..")  # the project
+# from dojo import check
+#
+# check("softmax")

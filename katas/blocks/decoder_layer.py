@@ -1,0 +1,113 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Decoder layer with cross-attention
+#
+# $$h_1 = \mathrm{norm}_s\big(x + \mathrm{attn}_s(x)\big), \qquad
+# h_2 = \mathrm{norm}_c\big(h_1 + \mathrm{attn}_c(h_1, \mathrm{memory})\big), \qquad
+# y = \mathrm{norm}_f\big(h_2 + \mathrm{ffn}(h_2)\big)$$
+#
+# The layer that writes while it reads something else. It looks back at what has been written so far (causal
+# self-attention), then looks up the source (cross-attention: its queries, the memory's keys and values), then thinks.
+#
+# **Write** `DecoderLayer(d_model, num_heads, d_ff, dropout=0.0, eps=1e-12, *, device=None, dtype=None)` with
+# `forward(x, memory, memory_padding=None)`: `x` is `(batch, seq, d_model)`, `memory` `(batch, mem_len, d_model)`, and
+# the result `(batch, seq, d_model)`.
+#
+# The parts, with exactly these parameters, stored `(out_features, in_features)`:
+#
+# - **`self_attn`**, **`cross_attn`**: multi-head attention as in the kata **mha**, but **with biases**. Each has
+#   `q_proj`, `k_proj`, `v_proj` and `o_proj`, each with a `weight` `(d_model, d_model)` and a `bias` `(d_model,)`.
+#   Head `h` owns the rows `h * head_dim ... (h + 1) * head_dim - 1`; the scores are divided by
+#   $\sqrt{\text{head\_dim}}$.
+# - **`ffn`**: $W_2\,\mathrm{gelu}(W_1 x + b_1) + b_2$ with the exact gelu, as in **gelu_ffn**. `ffn.fc1.weight`
+#   `(d_ff, d_model)`, `ffn.fc1.bias` `(d_ff,)`, `ffn.fc2.weight` `(d_model, d_ff)`, `ffn.fc2.bias` `(d_model,)`.
+# - **`self_attn_norm`**, **`cross_attn_norm`**, **`ffn_norm`**: LayerNorm over the last dimension with
+#   $\varepsilon$ = `eps`, each with a `weight` and a `bias` of shape `(d_model,)`.
+#
+# - **Causal**: token `t` attends to tokens `0 ... t` of `x`. It may look at all of the memory.
+# - **`memory_padding`** is boolean, of shape `(batch, mem_len)`, **True = a real token**. Nothing attends to padding.
+#   If a row of the memory is padding alone, the weighted mean of the cross-attention is exact zeros, which `o_proj`
+#   then turns into its bias. All gradients stay finite.
+# - **Dropout** acts in training mode only: in the feed-forward layer as in **gelu_ffn**, and where else is yours. On
+#   each branch before it is added is usual. In evaluation mode nothing is dropped or scaled.
+# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 scores, softmax and norms are
+#   computed in float32. float64 stays float64.
+# - **Errors.** If `d_model` is not a multiple of `num_heads`: a `ValueError` that holds both, at construction.
+# - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over heads or batch.
+#
+# The stub holds only the layer. Write the parts yourself, or import your own from other katas.
+# No operation is forbidden.
+#
+# **Example.** Let the two `o_proj` and `ffn.fc2` be zero, weights and biases: all branches are silent. Then
+# $x = (1, 3)$ has mean 2 and deviation 1, becomes $(-1, 1)$ in the first norm, and stays so in the other two.
+#
+# **Builds on** encoder_layer, causal_mask, mha. **Sources:** Vaswani et al. 2017: Attention is all you need, section
+# 3.1, arXiv:1706.03762.
+
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# x = (1.0, 3.0)  # all three branches silent
+# for step in ("self-attention", "cross-attention", "feed-forward"):
+#     mean = sum(x) / 2
+#     deviation = (sum((v - mean) ** 2 for v in x) / 2) ** 0.5
+#     x = tuple((v - mean) / deviation for v in x)
+#     print("after the norm of the", step, x)
+
+# %%
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+
+# %%
+class DecoderLayer(nn.Module):
+    """Causal self-attention, cross-attention on a memory, feed-forward: each added, then normalised.
+
+    Scores, softmax and norms are computed in float32 at least. Raises ValueError if the heads do not divide d_model.
+    Vaswani et al. 2017, arXiv:1706.03762, section 3.1.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        d_ff: int,
+        dropout: float = 0.0,
+        eps: float = 1e-12,
+        *,
+        device=None,
+        dtype=None,
+    ):
+        raise NotImplementedError
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch seq d_model"],
+        memory: Float[Tensor, "batch mem_len d_model"],
+        memory_padding: Bool[Tensor, "batch mem_len"] | None = None,
+    ) -> Float[Tensor, "batch seq d_model"]:
+        """The layer applied to x, reading the memory. The padding is True where a token of the memory is real."""
+        raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("../..")  # the project
+# from dojo import check
+#
+# check("decoder_layer")

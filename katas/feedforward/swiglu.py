@@ -1,0 +1,97 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # SwiGLU feed-forward
+#
+# $$\mathrm{SwiGLU}(x) = W_2 \big( \mathrm{silu}(W_1 x) \odot W_3 x \big), \qquad
+# \mathrm{silu}(z) = z \cdot \sigma(z) = \frac{z}{1 + e^{-z}}$$
+#
+# The feed-forward layer works on each token alone. It widens the token, multiplies two projections entry by entry,
+# and narrows it again. One projection, passed through silu, is a gate for the other.
+#
+# **Write two things.**
+#
+# `hidden_size(d_model, multiple_of=64)` gives the usual width: $\tfrac{8}{3} d_{model}$ rounded **up** to an integer,
+# and that rounded **up** to a multiple of `multiple_of`.
+# It takes and gives Python integers (`int`, not `float`). A size below 1 deserves a `ValueError`; that is not graded.
+#
+# `SwiGLU(d_model, d_ff=None, *, device=None, dtype=None)` with `forward(x)`.
+#
+# - **`x`** has shape `(..., d_model)`, with any number of leading dimensions, none included. The result has the same.
+# - **`d_ff`** is the inner width. Without it, it is `hidden_size(d_model)`.
+# - **Parameters**, and no others, stored `(out_features, in_features)`, without biases:
+#   `w1.weight` and `w3.weight`, each `(d_ff, d_model)`, and `w2.weight`, `(d_model, d_ff)`.
+#   `nn.Linear(bias=False)` is allowed. The initialisation is yours.
+# - **The gate is `w1`.** Silu acts on `w1 x`, not on `w3 x`.
+# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 silu is computed in float32
+#   (`F.silu` does so by itself). float64 stays float64.
+# - **The input is not modified**, and may be non-contiguous or expanded.
+#
+# No operation is forbidden; `F.silu` is allowed.
+#
+# **Example.** `hidden_size(100)`: $800 / 3 = 266.7$, rounded up 267, and up to a multiple of 64: 320.
+# `hidden_size(768)`: exactly 2048, which is a multiple of 64 already.
+# For `SwiGLU(1, 1)` with `w1 = 1`, `w3 = 3`, `w2 = 10` and $x = 2$:
+# $\mathrm{silu}(2) = 2 \cdot 0.8808 = 1.7616$, times $3 \cdot 2 = 6$, times $10$, is $105.70$.
+#
+# **Builds on** linear, activations. **Sources:** Shazeer 2020: GLU variants improve transformer, arXiv:2002.05202;
+# Touvron et al. 2023: LLaMA, section 2.2, arXiv:2302.13971.
+
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# for d_model in (100, 768):
+#     exact = math.ceil(8 * d_model / 3)
+#     print(f"d_model {d_model}: {8 * d_model / 3:.1f}, up to {exact}, up to a multiple of 64: {-(-exact // 64) * 64}")
+# silu = 2 / (1 + math.exp(-2))
+# print(f"silu(2) = {silu:.4f}, times 3 · 2, times 10: {silu * 6 * 10:.2f}")
+
+# %%
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+# %%
+def hidden_size(d_model: int, multiple_of: int = 64) -> int:
+    """8/3 of d_model, rounded up to an integer and then up to a multiple: the width that costs what 4 · d_model costs.
+
+    Raises ValueError for an argument below 1. Touvron et al. 2023, arXiv:2302.13971, section 2.2.
+    """
+    raise NotImplementedError
+
+
+# %%
+class SwiGLU(nn.Module):
+    """Feed-forward layer gated by silu. silu is computed in float32 at least.
+
+    Shazeer 2020, arXiv:2002.05202, equation 6.
+    """
+
+    def __init__(self, d_model: int, d_ff: int | None = None, *, device=None, dtype=None):
+        raise NotImplementedError
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        """w2(silu(w1 x) ⊙ w3 x), for each token alone."""
+        raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("../..")  # the project
+# from dojo import check
+#
+# check("swiglu")

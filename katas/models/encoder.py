@@ -1,0 +1,119 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Transformer encoder
+#
+# $$x^{(0)} = \mathrm{norm}\big(E[\mathrm{ids}] + P[0 \dots n-1]\big), \qquad
+# x^{(l+1)} = \mathrm{layer}_l\big(x^{(l)}\big)$$
+#
+# This is BERT without its heads: it turns a sentence into one vector for each token, and each vector has seen the whole
+# sentence. Positions are learned, one vector for each place. The layers are those of the kata **encoder_layer**.
+#
+# **Write** `TransformerEncoder(vocab_size, d_model, num_layers, num_heads, d_ff, max_len, dropout=0.0, *, device=None,
+# dtype=None)`. `forward(token_ids, padding=None)` takes integers of shape `(batch, seq)`, int32 or int64, and returns
+# hidden states of shape `(batch, seq, d_model)`.
+#
+# **Parameters**, and no others, stored `(out_features, in_features)`. Here `{i}` counts layers from 0.
+#
+# | name | shape |
+# |---|---|
+# | `token_embedding.weight` | `(vocab_size, d_model)` |
+# | `position_embedding.weight` | `(max_len, d_model)` |
+# | `embedding_norm.weight`, `embedding_norm.bias` | `(d_model,)` |
+# | `layers.{i}.self_attn.{q_proj, k_proj, v_proj, o_proj}.weight` | `(d_model, d_model)` |
+# | `layers.{i}.self_attn.{q_proj, k_proj, v_proj, o_proj}.bias` | `(d_model,)` |
+# | `layers.{i}.attn_norm.{weight, bias}`, `layers.{i}.ffn_norm.{weight, bias}` | `(d_model,)` |
+# | `layers.{i}.ffn.fc1.weight`, `layers.{i}.ffn.fc1.bias` | `(d_ff, d_model)`, `(d_ff,)` |
+# | `layers.{i}.ffn.fc2.weight`, `layers.{i}.ffn.fc2.bias` | `(d_model, d_ff)`, `(d_model,)` |
+#
+# - **Norms** are LayerNorms over the last dimension, with $\varepsilon = 10^{-12}$.
+# - **A layer** is $h = \mathrm{norm}_a(x + \mathrm{attn}(x))$ and then $\mathrm{norm}_f(h + \mathrm{ffn}(h))$:
+#   post-norm. Attention has heads as in **mha**, scores divided by $\sqrt{\text{head\_dim}}$, and biases on all four
+#   projections. The feed-forward layer is $W_2\,\mathrm{gelu}(W_1 x + b_1) + b_2$ with the exact gelu.
+# - **Bidirectional**: every token attends to all real tokens.
+# - **`padding`** is boolean, of shape `(batch, seq)`, **True = a real token**. No token attends to padding. Padded
+#   places have a position and are computed like all others, but nothing of them reaches a real token. If a row is
+#   padding alone, the weighted means in it are exact zeros. All gradients stay finite.
+# - **Dropout** acts in training mode only: in the feed-forward layers as in **gelu_ffn**, and where else is yours. On
+#   the normalised embeddings and on each branch before it is added is usual. In evaluation mode nothing is dropped or
+#   scaled.
+# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 scores, softmax and norms are
+#   computed in float32. float64 stays float64.
+# - **Errors** are `ValueError`s that hold the offending values: `d_model` not a multiple of `num_heads`, at
+#   construction; more than `max_len` tokens in a row, at the call.
+# - **No loops** but the one over layers.
+#
+# The stub holds only the model. Write its parts yourself, or import your own from other katas. No operation is
+# forbidden.
+#
+# **Example.** Let every `o_proj` and `fc2` be zero, weights and biases, `d_model = 2`, and `num_layers = 1`. Token 0
+# has the embedding $(1, 2)$ and position 0 the vector $(0, 3)$. Their sum $(1, 5)$ has mean 3 and deviation 2, so the
+# first norm gives $(-1, 1)$, and the silent layer normalises that to the same.
+#
+# **Builds on** encoder_layer, absolute_positions, embedding. **Sources:** Devlin et al. 2018: BERT, arXiv:1810.04805;
+# Vaswani et al. 2017: Attention is all you need, arXiv:1706.03762.
+
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# token, position = (1.0, 2.0), (0.0, 3.0)
+# x = [t + p for t, p in zip(token, position)]
+# mean = sum(x) / 2
+# deviation = (sum((v - mean) ** 2 for v in x) / 2) ** 0.5
+# print("sum", x, "mean", mean, "deviation", deviation, "normalised", [(v - mean) / deviation for v in x])
+
+# %%
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+
+# %%
+class TransformerEncoder(nn.Module):
+    """BERT without its heads: learned positions, post-norm layers, every token sees every real token.
+
+    Scores, softmax and norms are computed in float32 at least. Raises ValueError for heads that do not divide, and for
+    more than max_len tokens. Devlin et al. 2018, arXiv:1810.04805.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        d_model: int,
+        num_layers: int,
+        num_heads: int,
+        d_ff: int,
+        max_len: int,
+        dropout: float = 0.0,
+        *,
+        device=None,
+        dtype=None,
+    ):
+        raise NotImplementedError
+
+    def forward(
+        self, token_ids: Int[Tensor, "batch seq"], padding: Bool[Tensor, "batch seq"] | None = None
+    ) -> Float[Tensor, "batch seq d_model"]:
+        """One vector for each token. Padding is True where a token is real."""
+        raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("../..")  # the project
+# from dojo import check
+#
+# check("encoder")

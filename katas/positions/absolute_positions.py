@@ -1,0 +1,98 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Sinusoidal and learned positions
+#
+# $$y_p = x_p + T_p, \qquad T_{p, 2i} = \sin\!\big(p / 10000^{2i/d}\big), \quad
+# T_{p, 2i+1} = \cos\!\big(p / 10000^{2i/d}\big)$$
+#
+# Attention does not know the order of its tokens. The simplest remedy is to add a vector to each token that says
+# where it stands. In 2017 these vectors were sines and cosines of many speeds. BERT and GPT-2 learned them instead.
+#
+# **Write** two modules, both with `forward(x)`, which adds the first `seq` rows of a table to `x` of shape
+# `(..., seq, d_model)`, with any number of leading dimensions, none included:
+#
+# - **`SinusoidalPositions(max_len, d_model, *, device=None, dtype=None)`**: the table above, sines in even and
+#   cosines in odd columns. No parameters.
+# - **`LearnedPositions(max_len, d_model, *, device=None, dtype=None)`**: the table is the **parameter** `weight`, of
+#   shape `(max_len, d_model)`, initialised from a normal of mean 0 and standard deviation 0.02.
+#
+# - **The sinusoidal table** is made once, at construction. It never shows in `state_dict()`. It serves an `x` on the
+#   device that the module was moved to, and **loses no precision** when the module is cast, as by
+#   `module.to(torch.bfloat16)`. There are no parameters, so the argument `dtype` has nothing to set.
+# - **Dtype.** The result has the dtype of `x`. float64 stays float64.
+# - **Errors** are `ValueError`s that hold the offending value: an odd `d_model` for sines and cosines, at construction;
+#   `seq > max_len`, at the call.
+# - **Inputs are not modified**: `x += ...` would change the caller's tensor. They may be non-contiguous or expanded.
+#   Gradients flow to `x` and to `weight`. No loops.
+#
+# No operation is forbidden.
+#
+# **Example.** With `d_model = 4` the speeds are $1$ and $10000^{-2/4} = 0.01$. Row 0 of the table is $(0, 1, 0, 1)$.
+# Row 2 is $(\sin 2, \cos 2, \sin 0.02, \cos 0.02) = (0.909, -0.416, 0.020, 1.000)$.
+#
+# **Builds on** embedding. **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.5, arXiv:1706.03762;
+# Devlin et al. 2018: BERT, arXiv:1810.04805.
+
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# for position in range(3):
+#     row = [f(position * speed) for speed in (1, 10000 ** (-2 / 4)) for f in (math.sin, math.cos)]
+#     print("position", position, [round(v, 3) for v in row])
+
+# %%
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+# %%
+class SinusoidalPositions(nn.Module):
+    """Add sines and cosines of the position to x. The table keeps its precision when the module is cast.
+
+    Raises ValueError for an odd d_model and for more than max_len positions. Vaswani et al. 2017, arXiv:1706.03762,
+    section 3.5.
+    """
+
+    def __init__(self, max_len: int, d_model: int, *, device=None, dtype=None):
+        raise NotImplementedError
+
+    def forward(self, x: Float[Tensor, "*batch seq d_model"]) -> Float[Tensor, "*batch seq d_model"]:
+        """x plus the first rows of the table."""
+        raise NotImplementedError
+
+
+# %%
+class LearnedPositions(nn.Module):
+    """Add a learned vector for each position to x. Raises ValueError for more than max_len positions.
+
+    The weight is normal with standard deviation 0.02. Devlin et al. 2018, arXiv:1810.04805.
+    """
+
+    def __init__(self, max_len: int, d_model: int, *, device=None, dtype=None):
+        raise NotImplementedError
+
+    def forward(self, x: Float[Tensor, "*batch seq d_model"]) -> Float[Tensor, "*batch seq d_model"]:
+        """x plus the first rows of the weight."""
+        raise NotImplementedError
+
+
+# %% tags=["active-ipynb"]
+# import sys
+#
+# sys.path.append("../..")  # the project
+# from dojo import check
+#
+# check("absolute_positions")

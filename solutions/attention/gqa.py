@@ -1,0 +1,186 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+#   dojo:
+#     title: Grouped-query attention
+#     level: 3
+#     minutes: 15
+#     builds_on: [mha, mqa]
+#     sources:
+#       - "Ainslie et al. 2023: GQA, training generalized multi-query transformer models, arXiv:2305.13245"
+# ---
+
+# %% [markdown]
+# # Grouped-query attention
+#
+# $$\mathrm{head}_h = \mathrm{softmax}\!\left(\frac{Q_h K_{g(h)}^\top}{\sqrt{d}}\right) V_{g(h)}, \qquad
+# g(h) = \left\lfloor \frac{h}{H / G} \right\rfloor$$
+#
+# There are $H$ query heads and $G$ key/value heads.
+# Each key/value head serves a group of $H / G$ **neighbouring** query heads.
+# With $G = H$ this is multi-head attention, with $G = 1$ multi-query attention.
+#
+# **Write** `GroupedQueryAttention(d_model, num_heads, num_kv_heads, *, device=None, dtype=None)` with
+# `forward(x, mask=None)`.
+#
+# - **`x`** has shape `(batch, seq, d_model)`; the result has the same. Queries, keys and values all come from `x`.
+# - **`head_dim`** is `d_model / num_heads`. It is the $d$ of the formula.
+# - **Parameters**, and no others, stored `(out_features, in_features)`, without biases:
+#   - `q_proj.weight` and `o_proj.weight`, each `(d_model, d_model)`;
+#   - `k_proj.weight` and `v_proj.weight`, each `(num_kv_heads * head_dim, d_model)`.
+#
+#   `nn.Linear(bias=False)` is allowed. The initialisation is yours.
+# - **Heads.** Query head `h` owns the rows `h * head_dim ... (h + 1) * head_dim - 1` of the query weight.
+#   Key/value head `g` owns the rows `g * head_dim ... (g + 1) * head_dim - 1` of the key and value weights.
+#   Query head `h` reads key/value head `h // (num_heads // num_kv_heads)`.
+#   Its output stands in the places of its rows when the heads are joined.
+# - **`mask`** is boolean, True = may attend. It broadcasts against `(batch, num_heads, seq, seq)` and may have fewer
+#   dimensions. It may differ from query head to query head.
+# - **A query that may attend to nothing** gets exact zeros, and all gradients stay finite.
+# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 the scores, the softmax and the
+#   weighted mean are computed in float32. float64 stays float64.
+# - **Errors.** If `num_heads` is not a multiple of `num_kv_heads`, or `d_model` not one of `num_heads`:
+#   a `ValueError` that holds both numbers, at construction.
+# - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over heads, groups or batch.
+#
+# No operation is forbidden, but the point is to write attention out.
+#
+# **Example.** `d_model = 4`, `num_heads = 4`, `num_kv_heads = 2`, so `head_dim = 1` and a group has 2 query heads.
+# Let `v_proj` be `[[1, 0, 0, 0], [0, 1, 0, 0]]` and `o_proj` the identity. Take a single token $x = (5, 7, 0, 0)$.
+# It attends only to itself, with weight 1, so each head gives its value: 5 for group 0 and 7 for group 1.
+# The result is `[5, 5, 7, 7]`. It is not `[5, 7, 5, 7]`.
+
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# num_heads, num_kv_heads, values = 4, 2, (5, 7)  # a value for each group
+# group_size = num_heads // num_kv_heads
+# for head in range(num_heads):
+#     print(f"query head {head} reads group {head // group_size}: {values[head // group_size]}")
+
+# %% [markdown] tags=["hint"]
+# Write down, for each query head, which key/value head it reads. What changes fastest as `h` grows: the group, or the
+# member of the group?
+
+# %% [markdown] tags=["hint"]
+# View the query heads as `(num_kv_heads, group)`, in this order, where `group = num_heads // num_kv_heads`.
+# Then keys and values need one more axis of size 1 to broadcast.
+# Or repeat each key/value head in place: `repeat_interleave`, not `repeat`.
+
+# %% [markdown] tags=["hint"]
+# Queries `(batch, num_kv_heads, group, seq, head_dim)`, keys `(batch, num_kv_heads, 1, seq, head_dim)`.
+# The mask knows only heads: join the two head axes of the scores again (`flatten(-4, -3)`) before you apply it,
+# and part them once more (`unflatten(-3, ...)`) for the product with the values.
+
+# %%
+import math
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+
+# %%
+### BEGIN SOLUTION
+def split_heads(x: Float[Tensor, "*batch seq dim"], num_heads: int) -> Float[Tensor, "*batch heads seq head_dim"]:
+    return x.unflatten(-1, (num_heads, -1)).transpose(-3, -2)
+
+
+### END SOLUTION
+
+
+# %%
+class GroupedQueryAttention(nn.Module):
+    """Self-attention in which each key/value head serves a group of neighbouring query heads.
+
+    Scores, softmax and weighted mean are computed in float32 at least. Raises ValueError if num_heads does not divide
+    d_model, or num_kv_heads does not divide num_heads. Ainslie et al. 2023, arXiv:2305.13245.
+    """
+
+    def __init__(self, d_model: int, num_heads: int, num_kv_heads: int, *, device=None, dtype=None):
+        ### BEGIN SOLUTION
+        if num_heads < 1 or d_model % num_heads != 0:
+            raise ValueError(f"d_model {d_model} is not a multiple of num_heads {num_heads}")
+        if num_kv_heads < 1 or num_heads % num_kv_heads != 0:
+            raise ValueError(f"num_heads {num_heads} is not a multiple of num_kv_heads {num_kv_heads}")
+        super().__init__()
+        self.num_heads = num_heads
+        self.num_kv_heads = num_kv_heads
+        kv_dim = num_kv_heads * (d_model // num_heads)
+        self.q_proj = nn.Linear(d_model, d_model, bias=False, device=device, dtype=dtype)
+        self.k_proj = nn.Linear(d_model, kv_dim, bias=False, device=device, dtype=dtype)
+        self.v_proj = nn.Linear(d_model, kv_dim, bias=False, device=device, dtype=dtype)
+        self.o_proj = nn.Linear(d_model, d_model, bias=False, device=device, dtype=dtype)
+        ### END SOLUTION
+
+    def forward(
+        self, x: Float[Tensor, "*batch seq d_model"], mask: Bool[Tensor, "*#batch #seq #seq"] | None = None
+    ) -> Float[Tensor, "*batch seq d_model"]:
+        """Self-attention of x. The mask is True where attention is allowed."""
+        ### BEGIN SOLUTION
+        acc = torch.promote_types(x.dtype, torch.float32)
+        q = split_heads(self.q_proj(x), self.num_heads).to(acc)
+        k = split_heads(self.k_proj(x), self.num_kv_heads).to(acc)
+        v = split_heads(self.v_proj(x), self.num_kv_heads).to(acc)
+
+        group = self.num_heads // self.num_kv_heads
+        q = q.unflatten(-3, (self.num_kv_heads, group))  # (batch, kv_heads, group, seq, head_dim)
+        k, v = k.unsqueeze(-3), v.unsqueeze(-3)  # (batch, kv_heads, 1, seq, head_dim)
+
+        scores = (q @ k.transpose(-2, -1)).flatten(-4, -3)  # (batch, heads, seq, seq)
+        scores = scores / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, torch.finfo(acc).min)
+        weights = torch.softmax(scores, dim=-1)
+        if mask is not None:
+            weights = weights.masked_fill(~mask, 0.0)
+
+        heads = weights.unflatten(-3, (self.num_kv_heads, group)) @ v
+        heads = heads.flatten(-4, -3).to(x.dtype)  # (batch, heads, seq, head_dim)
+        merged = heads.transpose(-3, -2).flatten(-2)  # (batch, seq, d_model)
+        return self.o_proj(merged)
+        ### END SOLUTION
+
+
+# %% [markdown] tags=["solution"]
+# ## Why it is done this way
+#
+# $h = g \cdot (H/G) + r$: the group changes slowly, the member $r$ fast.
+# That is how `unflatten(-3, (num_kv_heads, group))` reads the head axis, so the views need no permutation.
+# Keys and values get an axis of size 1 for the members, and broadcasting does the sharing.
+# Only the mask and the softmax want plain heads, so the scores are joined for them.
+#
+# ## The other formulation
+#
+# `k.repeat_interleave(group, dim=-3)`, the same for `v`, and then plain multi-head attention.
+# It is the easiest to read, and it copies keys and values `group` times.
+# `F.scaled_dot_product_attention(..., enable_gqa=True)` has the same meaning.
+#
+# To be sure that nothing is copied, fold the group into the query axis: `(batch, kv_heads, group * seq, head_dim)`
+# against keys `(batch, kv_heads, seq, head_dim)`.
+#
+# ## The usual mistakes
+#
+# - `repeat` or `tile` instead of `repeat_interleave`: head `h` then reads `h % num_kv_heads`. All shapes fit.
+#   With one or with all key/value heads even the values are right. A trained checkpoint gives noise.
+# - `unflatten(-3, (group, num_kv_heads))` with keys `unsqueeze(-4)`: the same mistake in the broadcast form.
+# - A mask that differs between heads, applied to scores of shape `(batch, kv_heads, group, seq, seq)`.
+#   A mask `(batch, 1, 1, seq)` then meets the wrong axes, sometimes without an error.
+# - `num_kv_heads or num_heads` for a default. It hides a 0.
+
+# %% [markdown] tags=["solution", "questions"]
+# ## What interviewers ask next
+#
+# - **What does the cache cost?** `2 * num_kv_heads * head_dim` numbers for each token and layer.
+#   Llama 3 70B has 64 query and 8 key/value heads: 8 times less.
+# - **Why 8?** With tensor parallelism over 8 GPUs each holds one key/value head and no copies.
+# - **How is a multi-head checkpoint converted?** Average the key/value heads of each group, then train briefly.
+# - **Are there fewer FLOPs?** Only in the key and value projections. The scores cost the same.
+# - **What is the next step?** Multi-head latent attention caches one small latent vector for each token,
+#   and projects it to keys and values when needed.

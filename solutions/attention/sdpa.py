@@ -1,0 +1,155 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+#   dojo:
+#     title: Scaled dot-product attention
+#     level: 1
+#     minutes: 12
+#     builds_on: [softmax]
+#     sources:
+#       - "Vaswani et al. 2017: Attention is all you need, section 3.2.1, arXiv:1706.03762"
+# ---
+
+# %% [markdown]
+# # Scaled dot-product attention
+#
+# $$\mathrm{attention}(Q, K, V) = \mathrm{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
+#
+# Attention is a soft lookup. A query is compared with every key. The scores become weights that sum to 1,
+# and the answer is the weighted mean of the values.
+#
+# **Write** `scaled_dot_product_attention(q, k, v, mask=None)`.
+#
+# - **`q`** has shape `(..., s, d_k)`, **`k`** `(..., t, d_k)`, **`v`** `(..., t, d_v)`. The result is `(..., s, d_v)`.
+# - **Leading dimensions broadcast**, as in `torch.matmul`: `q` of `(2, 1, s, d_k)` meets `k` of `(3, t, d_k)`.
+#   There may be none at all.
+# - **`mask`** is boolean, True = may attend. It broadcasts against `(..., s, t)`, and may have fewer dimensions.
+# - **A query that may attend to nothing** gets exact zeros, and all gradients stay finite.
+# - **Dtype.** The result has the dtype of the inputs. With float16 or bfloat16 the scores and the softmax are
+#   computed in float32: the product of two float16 vectors near 300 overflows. float64 stays float64.
+# - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow back to `q`, `k` and `v`.
+# - **No loops** over batch, queries or keys.
+#
+# Not allowed: fused attention, such as `F.scaled_dot_product_attention` or `nn.MultiheadAttention`.
+# `torch.softmax` is allowed.
+#
+# **Example.** One query $(2)$, two keys $(\ln 3 / 2)$ and $(0)$ with values $4$ and $8$.
+# Here $d_k = 1$, so the scale is 1. The scores are $\ln 3$ and $0$. Their exponentials are $3$ and $1$.
+# The weights are $3/4$ and $1/4$, and the result is $3 + 2 = 5$.
+# With the second key masked it is $4$, and with both masked $0$.
+
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# query, keys, values = 2.0, (math.log(3) / 2, 0.0), (4.0, 8.0)
+# exponentials = [math.exp(query * key) for key in keys]
+# weights = [e / sum(exponentials) for e in exponentials]
+# print("weights", weights, "result", sum(w * v for w, v in zip(weights, values)))
+
+# %% [markdown] tags=["hint"]
+# Three lines: scores, weights, weighted mean. Which axis of the scores belongs to the keys?
+
+# %% [markdown] tags=["hint"]
+# `q @ k.transpose(-2, -1)` has shape `(..., s, t)`. Divide by the root of `q.shape[-1]`, mask, and take the softmax
+# over the last axis. `matmul` broadcasts the leading dimensions for you.
+
+# %% [markdown] tags=["hint"]
+# For dead queries: fill blocked scores with the lowest finite number instead of `-inf`, take the softmax, and then set
+# blocked weights to 0. A live row does not notice. A dead row becomes zeros, and no nan ever appears.
+# Upcast `q` and `k` before their product, not after.
+
+# %%
+import math
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+
+# %%
+def scaled_dot_product_attention(
+    q: Float[Tensor, "*#batch q_len d_k"],
+    k: Float[Tensor, "*#batch k_len d_k"],
+    v: Float[Tensor, "*#batch k_len d_v"],
+    mask: Bool[Tensor, "*#batch #q_len #k_len"] | None = None,
+) -> Float[Tensor, "*batch q_len d_v"]:
+    """The mean of the values, weighted by the softmax of the scaled products of queries and keys.
+
+    The mask is True where attention is allowed; a query that may attend to nothing gets zeros. Scores and softmax are
+    computed in float32 at least. Vaswani et al. 2017, arXiv:1706.03762, section 3.2.1.
+    """
+    ### BEGIN SOLUTION
+    acc = torch.promote_types(q.dtype, torch.float32)
+    scores = q.to(acc) @ k.to(acc).transpose(-2, -1)
+    scores = scores / math.sqrt(q.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(~mask, torch.finfo(acc).min)
+    weights = torch.softmax(scores, dim=-1)
+    if mask is not None:
+        weights = weights.masked_fill(~mask, 0.0)
+    return (weights @ v.to(acc)).to(q.dtype)
+    ### END SOLUTION
+
+
+# %% [markdown] tags=["solution"]
+# ## Why it is done this way
+#
+# **Why divide by $\sqrt{d_k}$.** If the entries of $q$ and $k$ are independent with mean 0 and variance 1, then
+# $q \cdot k$ is a sum of $d_k$ terms of variance 1. Its standard deviation is $\sqrt{d_k}$.
+# Divided by that, scores have the same spread at every width.
+# Undivided, the softmax of a wide model is nearly one-hot, and its gradient nearly 0.
+#
+# **Dead queries.** With `-inf` a row that may attend to nothing is 0/0 in the softmax: nan, forward and backward. The
+# lowest finite number keeps all of it finite. Then the blocked weights are set to 0. In a live row they were 0 already;
+# in a dead row they were uniform, and now the output is 0.
+#
+# **Half precision.** $300 \cdot 300 = 90{,}000$ is beyond 65,504, the largest float16. So $q$ and $k$ are upcast before
+# their product. Fused kernels do the same in their accumulators.
+#
+# ## The other formulation
+#
+# `torch.einsum("...sd,...td->...st", q, k)` needs no transpose. And the division can wait:
+# $\big(\sum_t e^{s_t} v_t\big) / \sum_t e^{s_t}$, numerator and denominator summed side by side. Fused kernels
+# do that tile by tile, with a running maximum, and never hold all the scores.
+#
+# ## The usual mistakes
+#
+# - Softmax over the queries (`dim=-2`). The columns sum to 1, the rows do not.
+# - No scale, or `d_k` instead of its root, or the root of `d_v`.
+# - The mask inverted, or added as 0 and 1 to the scores.
+# - Masking after the softmax and not normalising again.
+# - `masked_fill(..., -1e9)` in float16, where it becomes `-inf`.
+# - `k.T` for a batch: it reverses all axes. `k.mT` or `transpose(-2, -1)` swaps the last two.
+
+# %% tags=["active-ipynb", "solution"]
+# # Who attends to whom: where the values are the unit vectors, the result is the weights
+# import matplotlib.pyplot as plt
+#
+# q, k = torch.randn(2, 8, 4, generator=torch.Generator().manual_seed(3)) * 1.5
+# masks = {"no mask": None, "causal": torch.ones(8, 8).tril().bool(), "keys 6 and 7 are padding": torch.arange(8) < 6}
+# figure, axes = plt.subplots(1, 3, figsize=(12, 3.8), layout="constrained")
+# for axis, (title, mask) in zip(axes, masks.items()):
+#     weights = scaled_dot_product_attention(q, k, torch.eye(8), None if mask is None else mask.expand(8, 8))
+#     shown = axis.imshow(weights, vmin=0, vmax=1)
+#     axis.set(title=title, xlabel="key", ylabel="query")
+# figure.colorbar(shown, ax=axes, label="weight")
+# plt.show()
+
+# %% [markdown] tags=["solution", "questions"]
+# ## What interviewers ask next
+#
+# - **What is the cost?** $2 s t d_k + 2 s t d_v$ floating-point operations, and $s \cdot t$ numbers for the scores.
+# - **Why softmax and not just the scores?** The weights are positive and sum to 1, so the result stays within the range
+#   of the values, whatever the length of the context.
+# - **What changes with a KV cache?** Only `s`: one new query meets all `t` keys. The causal mask is then a row of True.
+# - **Why is multiplication preferred to additive attention?** It is one matrix product, which hardware does best.
+# - **What does temperature do here?** Dividing the scores by $T$ again: $T \to 0$ picks the best key, $T \to \infty$
+#   takes the plain mean.

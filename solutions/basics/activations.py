@@ -1,0 +1,149 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+#   dojo:
+#     title: Sigmoid, SiLU and GELU
+#     level: 2
+#     minutes: 15
+#     builds_on: []
+#     sources:
+#       - "Hendrycks, Gimpel 2016: Gaussian error linear units, arXiv:1606.08415"
+#       - "Elfwing et al. 2017: Sigmoid-weighted linear units, arXiv:1702.03118"
+# ---
+
+# %% [markdown]
+# # Sigmoid, SiLU and GELU
+#
+# $$\sigma(x) = \frac{1}{1 + e^{-x}}, \qquad \mathrm{silu}(x) = x\,\sigma(x), \qquad
+# \mathrm{gelu}(x) = x \cdot \tfrac12 \Big(1 + \mathrm{erf}\big(x / \sqrt 2\big)\Big)$$
+#
+# SiLU and GELU are soft gates: each lets its input through by a share between 0 and 1 that grows with the input. The
+# formulas are short. What makes the kata is that **values and gradients** must be right far from zero, where $e^{-x}$
+# overflows.
+#
+# **Write** three functions, `sigmoid(x)`, `silu(x)` and `gelu(x)`. Each works on every element of a floating tensor
+# of any shape, and returns a tensor of the same shape and dtype.
+#
+# - **gelu** is the exact one, by the error function, not the approximation by tanh.
+# - **Far from zero** everything is finite and right, values and gradients, as at ±1e4: `sigmoid` is 1 and 0 there with
+#   gradient 0, `silu` and `gelu` are `x` and 0 with gradients 1 and 0.
+# - **Dtype.** float16 and bfloat16 are computed in float32 and rounded once, at the end. float64 stays float64.
+# - **`x` is not modified**, and may be non-contiguous or expanded. No loops.
+#
+# Not allowed: `sigmoid`, `silu`, `gelu`, `logsigmoid` and `softplus` of PyTorch, and their modules. `torch.exp`,
+# `torch.erf` and `torch.tanh` are allowed.
+#
+# **Example.** At $x = \ln 3$: $e^{-x} = 1/3$, so `sigmoid` is $3/4$, and at $-\ln 3$ it is $1/4$. `silu(ln 3)` is
+# $0.75 \cdot 1.0986 = 0.824$. A normal distribution has 84.13 percent below 1, so `gelu(1)` is 0.8413 and `gelu(-1)`
+# is -0.1587.
+
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+# from statistics import NormalDist
+#
+# for x in (math.log(3), -math.log(3), 1.0, -1.0):
+#     sigmoid, below = 1 / (1 + math.exp(-x)), NormalDist().cdf(x)
+#     print(f"x {x:7.4f}   sigmoid {sigmoid:.4f}   silu {x * sigmoid:7.4f}   gelu {x * below:7.4f}")
+
+# %% [markdown] tags=["hint"]
+# At $x = -1000$ the number $e^{-x}$ is infinite. The value $1/\infty = 0$ is still right. What is the gradient, by the
+# quotient rule, factor by factor?
+
+# %% [markdown] tags=["hint"]
+# $\sigma(x) = \frac{1}{1 + e^{-x}} = \frac{e^{x}}{1 + e^{x}}$. One form is safe for each sign. But `torch.where`
+# computes **both** branches, and sends $0 \cdot \infty$ = nan back through the one that it does not take.
+
+# %% [markdown] tags=["hint"]
+# Clamp before you exponentiate: `exp(-x.clamp(min=0))` for the right branch, `exp(x.clamp(max=0))` for the left one.
+# Or use $\tanh$, which never overflows: $\sigma(x) = \tfrac12 (1 + \tanh(x/2))$.
+
+# %%
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+# %%
+def sigmoid(x: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
+    """1 / (1 + exp(-x)), with values and gradients that are right for every finite x. Computed in float32 at least."""
+    ### BEGIN SOLUTION
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    # Each branch is kept finite where it is not taken: its gradient there is multiplied by 0, and 0 · inf is nan.
+    positive, negative = wide.clamp(min=0), wide.clamp(max=0)
+    right = 1 / (1 + torch.exp(-positive))
+    left = torch.exp(negative) / (1 + torch.exp(negative))
+    return torch.where(wide >= 0, right, left).to(x.dtype)
+    ### END SOLUTION
+
+
+# %%
+def silu(x: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
+    """x · sigmoid(x). Computed in float32 at least. Elfwing et al. 2017, arXiv:1702.03118."""
+    ### BEGIN SOLUTION
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    return (wide * sigmoid(wide)).to(x.dtype)
+    ### END SOLUTION
+
+
+# %%
+def gelu(x: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
+    """x times the share of a standard normal distribution below x. Computed in float32 at least.
+
+    Hendrycks, Gimpel 2016, arXiv:1606.08415.
+    """
+    ### BEGIN SOLUTION
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    share = 0.5 * (1 + torch.erf(wide / math.sqrt(2)))
+    return (wide * share).to(x.dtype)
+    ### END SOLUTION
+
+
+# %% [markdown] tags=["solution"]
+# ## Why it is done this way
+#
+# **The naive sigmoid is right forwards and nan backwards.** The derivative of $1/(1+e^{-x})$ is
+# $e^{-x} / (1+e^{-x})^2$, and autograd multiplies its factors one after another: at $x = -1000$ that is
+# $\infty \cdot 0$.
+#
+# **`where` does not protect the branch that is not taken.** Its gradient is multiplied by 0, and $0 \cdot \infty$ is
+# nan. So the argument of each branch is clamped first. The trick has a name, the double where.
+#
+# **At exactly 0** the slope must be $1/4$. $e^{-|x|}$ looks like a shorter way, but PyTorch gives $|x|$ the slope 0
+# there.
+#
+# **Where cancellation sits.** For very negative x, $1 + \mathrm{erf}$ subtracts two numbers near 1. The product with
+# x is then a small number with few right digits, but an exactly small one: absolute accuracy is kept, and that is
+# what a layer needs.
+#
+# ## The other formulation
+#
+# $\tfrac12 (1 + \tanh(x/2))$ is the sigmoid in one line, safe in both directions. $\mathrm{gelu}$ by
+# $\tfrac12 x\,\mathrm{erfc}(-x/\sqrt 2)$ keeps relative accuracy on the left side.
+#
+# ## The usual mistakes
+#
+# - `1 / (1 + exp(-x))`: nan gradients below about -88 in float32.
+# - `torch.where` with an overflowing branch: the values are right and the gradients nan.
+# - `erf(x)` without the root of 2, or the factor 1/2 forgotten.
+# - The tanh approximation, or $x\,\sigma(1.702x)$, called gelu.
+# - Computing in float16: $e^{12}$ is already infinite.
+
+# %% [markdown] tags=["solution", "questions"]
+# ## What interviewers ask next
+#
+# - **Why not ReLU?** Its gradient is 0 for every negative input: a unit that is off stays off.
+# - **What is Swish?** SiLU with a factor inside, $x\,\sigma(\beta x)$. With $\beta = 1$ it is SiLU, with
+#   $\beta \to \infty$ ReLU.
+# - **Why is softplus's derivative the sigmoid?** $\frac{d}{dx} \ln(1 + e^x) = \frac{e^x}{1 + e^x}$.
+# - **How are losses kept stable?** By never taking the logarithm of a sigmoid:
+#   $\ln\sigma(x) = -\mathrm{softplus}(-x)$ in one step.

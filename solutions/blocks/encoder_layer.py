@@ -1,0 +1,213 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+#   dojo:
+#     title: Encoder layer, as in BERT
+#     level: 3
+#     minutes: 25
+#     builds_on: [mha, gelu_ffn, layernorm]
+#     sources:
+#       - "Vaswani et al. 2017: Attention is all you need, section 3.1, arXiv:1706.03762"
+#       - "Devlin et al. 2018: BERT, arXiv:1810.04805"
+# ---
+
+# %% [markdown]
+# # Encoder layer
+#
+# $$h = \mathrm{norm}_a\big(x + \mathrm{attn}(x)\big), \qquad y = \mathrm{norm}_f\big(h + \mathrm{ffn}(h)\big)$$
+#
+# The layer of BERT and of the encoder of 2017. Every token may see every other: it reads, it does not write.
+# What it must not see is padding, the filler that makes all rows of a batch equally long.
+#
+# **Write** `EncoderLayer(d_model, num_heads, d_ff, dropout=0.0, eps=1e-12, *, device=None, dtype=None)` with
+# `forward(x, padding=None)`, from `(batch, seq, d_model)` to the same shape.
+#
+# The parts, with exactly these parameters, stored `(out_features, in_features)`:
+#
+# - **`self_attn`**: multi-head self-attention as in the kata **mha**, but **with biases**. `self_attn.q_proj`,
+#   `self_attn.k_proj`, `self_attn.v_proj` and `self_attn.o_proj`, each with a `weight` `(d_model, d_model)` and a
+#   `bias` `(d_model,)`. Head `h` owns the rows `h * head_dim ... (h + 1) * head_dim - 1`; the scores are divided by
+#   $\sqrt{\text{head\_dim}}$.
+# - **`ffn`**: $W_2\,\mathrm{gelu}(W_1 x + b_1) + b_2$ with the exact gelu, as in **gelu_ffn**. `ffn.fc1.weight`
+#   `(d_ff, d_model)`, `ffn.fc1.bias` `(d_ff,)`, `ffn.fc2.weight` `(d_model, d_ff)`, `ffn.fc2.bias` `(d_model,)`.
+# - **`attn_norm`**, **`ffn_norm`**: LayerNorm over the last dimension with $\varepsilon$ = `eps`, each with a
+#   `weight` and a `bias` of shape `(d_model,)`.
+#
+# - **`padding`** is boolean, of shape `(batch, seq)`, **True = a real token**. No token attends to padding. Tokens that
+#   are padding themselves are computed like all others. If a row is padding alone, its tokens attend to nothing: the
+#   weighted mean is exact zeros, which `o_proj` then turns into its bias. All gradients stay finite.
+# - **Dropout** acts in training mode only: in the feed-forward layer as in **gelu_ffn**, and where else is yours. On
+#   each branch before it is added is usual. In evaluation mode nothing is dropped or scaled.
+# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 scores, softmax and norms are
+#   computed in float32. float64 stays float64.
+# - **Errors.** If `d_model` is not a multiple of `num_heads`: a `ValueError` that holds both, at construction.
+# - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over heads or batch.
+#
+# The stub holds only the layer. Write the parts yourself, or import your own from other katas.
+# No operation is forbidden.
+#
+# **Example.** Let `self_attn.o_proj` and `ffn.fc2` be zero, weights and biases: both branches are silent. Then
+# $x = (1, 3)$ has mean 2 and deviation 1, and the layer gives $(-1, 1)$: post-norm normalises even what it does not
+# change.
+
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# x = (1.0, 3.0)  # both branches silent: what is left is norm(norm(x))
+# for step in ("attention", "feed-forward"):
+#     mean = sum(x) / 2
+#     deviation = (sum((v - mean) ** 2 for v in x) / 2) ** 0.5
+#     x = tuple((v - mean) / deviation for v in x)
+#     print("after the norm of the", step, x)
+
+# %% [markdown] tags=["hint"]
+# Two lines, one for each branch. The norm is around the sum, not inside the branch.
+
+# %% [markdown] tags=["hint"]
+# A mask for the scores has shape `(batch, heads, q_len, k_len)`. Padding is about keys: `padding[:, None, None, :]`.
+
+# %% [markdown] tags=["hint"]
+# For rows of padding alone: fill blocked scores with the lowest finite number, take the softmax, and set blocked
+# weights to 0 afterwards. With `-inf` such a row is nan, forward and backward.
+
+# %%
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+
+# %%
+### BEGIN SOLUTION
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model: int, num_heads: int, *, device=None, dtype=None):
+        if num_heads < 1 or d_model % num_heads != 0:
+            raise ValueError(f"d_model {d_model} is not a multiple of num_heads {num_heads}")
+        super().__init__()
+        self.num_heads = num_heads
+        self.q_proj = nn.Linear(d_model, d_model, device=device, dtype=dtype)
+        self.k_proj = nn.Linear(d_model, d_model, device=device, dtype=dtype)
+        self.v_proj = nn.Linear(d_model, d_model, device=device, dtype=dtype)
+        self.o_proj = nn.Linear(d_model, d_model, device=device, dtype=dtype)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch q_len d_model"],
+        context: Float[Tensor, "batch k_len d_model"],
+        mask: Bool[Tensor, "#batch #heads #q_len k_len"] | None = None,
+    ) -> Float[Tensor, "batch q_len d_model"]:
+        acc = torch.promote_types(x.dtype, torch.float32)
+        q = self.split_heads(self.q_proj(x)).to(acc)
+        k = self.split_heads(self.k_proj(context)).to(acc)
+        v = self.split_heads(self.v_proj(context)).to(acc)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, torch.finfo(acc).min)
+        weights = torch.softmax(scores, dim=-1)
+        if mask is not None:
+            weights = weights.masked_fill(~mask, 0.0)
+        heads = (weights @ v).to(x.dtype)
+        return self.o_proj(heads.transpose(-3, -2).flatten(-2))
+
+    def split_heads(self, x: Float[Tensor, "batch seq d_model"]) -> Float[Tensor, "batch heads seq head_dim"]:
+        return x.unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
+
+
+class FeedForward(nn.Module):
+    def __init__(self, d_model: int, d_ff: int, dropout: float, *, device=None, dtype=None):
+        super().__init__()
+        self.fc1 = nn.Linear(d_model, d_ff, device=device, dtype=dtype)
+        self.dropout = nn.Dropout(dropout)
+        self.fc2 = nn.Linear(d_ff, d_model, device=device, dtype=dtype)
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        return self.fc2(self.dropout(F.gelu(self.fc1(x))))
+
+
+### END SOLUTION
+
+
+# %%
+class EncoderLayer(nn.Module):
+    """norm(x + attn(x)), then norm(x + ffn(x)): post-norm with LayerNorm and GELU, biases everywhere.
+
+    Scores, softmax and norms are computed in float32 at least. Raises ValueError if the heads do not divide d_model.
+    Vaswani et al. 2017, arXiv:1706.03762; Devlin et al. 2018, arXiv:1810.04805.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        d_ff: int,
+        dropout: float = 0.0,
+        eps: float = 1e-12,
+        *,
+        device=None,
+        dtype=None,
+    ):
+        ### BEGIN SOLUTION
+        super().__init__()
+        self.self_attn = MultiHeadAttention(d_model, num_heads, device=device, dtype=dtype)
+        self.attn_norm = nn.LayerNorm(d_model, eps, device=device, dtype=dtype)
+        self.ffn = FeedForward(d_model, d_ff, dropout, device=device, dtype=dtype)
+        self.ffn_norm = nn.LayerNorm(d_model, eps, device=device, dtype=dtype)
+        self.dropout = nn.Dropout(dropout)
+        ### END SOLUTION
+
+    def forward(
+        self, x: Float[Tensor, "batch seq d_model"], padding: Bool[Tensor, "batch seq"] | None = None
+    ) -> Float[Tensor, "batch seq d_model"]:
+        """The layer applied to x. Padding is True where a token is real."""
+        ### BEGIN SOLUTION
+        mask = None if padding is None else padding[:, None, None, :]
+        x = self.attn_norm(x + self.dropout(self.self_attn(x, x, mask)))
+        x = self.ffn_norm(x + self.dropout(self.ffn(x)))
+        return x
+        ### END SOLUTION
+
+
+# %% [markdown] tags=["solution"]
+# ## Why it is done this way
+#
+# **Padding is a matter of keys.** A padded token must not be seen. What it sees itself does not matter, since nobody
+# reads its result. So one axis of the mask suffices, and it broadcasts over heads and queries.
+#
+# **Post-norm.** Every sum is normalised, so the output of each layer has mean 0 and variance 1 before weight and bias.
+# The price is a residual path that passes through every norm: gradients shrink or grow with depth,
+# and training needs a warm-up. The kata **block** has the comparison.
+#
+# **Why eps is so small.** BERT was written with $10^{-12}$. In float16 that number is 0, another reason for computing
+# the norm in float32. For activations of ordinary size neither matters.
+#
+# ## The other formulation
+#
+# `nn.TransformerEncoderLayer(d_model, num_heads, d_ff, activation="gelu", batch_first=True)` is this layer. It keeps
+# the three projections as one `in_proj_weight` of `(3 * d_model, d_model)`, and its `src_key_padding_mask` is True
+# where a token is **not** real.
+#
+# ## The usual mistakes
+#
+# - The mask inverted: libraries disagree on what True means.
+# - `padding[:, None, :, None]`, which silences queries instead of keys.
+# - The norm inside the branch: that is pre-norm.
+# - The second branch read from the input of the layer.
+# - Dropout after the norm, or outside of training.
+
+# %% [markdown] tags=["solution", "questions"]
+# ## What interviewers ask next
+#
+# - **Why can BERT not generate text?** Each token has seen those after it. Trained so, it cannot do without them.
+# - **What do the biases buy?** Little. Llama and its kin drop them; a bias on keys has no effect at all, since it adds
+#   the same number to all scores of a query.
+# - **Why GELU here and SwiGLU in language models?** Time: gates were tried in 2020. See the kata swiglu.
+# - **How is a sentence read off?** From a first token that stands for the whole, or by the mean over real tokens.
+# - **What would you change for long inputs?** Drop the padding altogether: pack sequences and attend within each.

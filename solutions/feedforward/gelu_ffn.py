@@ -1,0 +1,132 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+#   dojo:
+#     title: Feed-forward layer with GELU
+#     level: 1
+#     minutes: 10
+#     builds_on: [linear, activations]
+#     sources:
+#       - "Vaswani et al. 2017: Attention is all you need, section 3.3, arXiv:1706.03762"
+#       - "Hendrycks, Gimpel 2016: Gaussian error linear units, arXiv:1606.08415"
+#       - "Srivastava et al. 2014: Dropout, https://jmlr.org/papers/v15/srivastava14a.html"
+# ---
+
+# %% [markdown]
+# # Feed-forward layer with GELU
+#
+# $$\mathrm{ffn}(x) = W_2\, \mathrm{dropout}\big(\mathrm{gelu}(W_1 x + b_1)\big) + b_2, \qquad
+# \mathrm{gelu}(z) = z \cdot \tfrac12 \Big(1 + \mathrm{erf}\big(z / \sqrt 2\big)\Big)$$
+#
+# Attention moves information between tokens. The feed-forward layer works on each token alone: it widens the vector,
+# bends it, and narrows it again. It holds about two thirds of the weights of a transformer.
+#
+# **Write** `FeedForward(d_model, d_ff, dropout=0.0, *, device=None, dtype=None)` with `forward(x)`,
+# from `(..., d_model)` to `(..., d_model)`.
+#
+# - **Parameters**, and no others: `fc1.weight` `(d_ff, d_model)`, `fc1.bias` `(d_ff,)`, `fc2.weight` `(d_model, d_ff)`,
+#   `fc2.bias` `(d_model,)`. The initialisation is yours.
+# - **gelu** is the exact one, by the error function, not the approximation by tanh.
+# - **Dropout** acts on the hidden vector, after gelu, and **only in training mode**: each entry is set to 0 with
+#   probability `dropout`, and the others are divided by `1 - dropout`. In evaluation mode nothing is dropped or scaled.
+# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 gelu is computed in float32.
+#   float64 stays float64.
+# - **Inputs are not modified**, and may be non-contiguous or expanded. No loops.
+#
+# No operation is forbidden.
+#
+# **Example.** `d_model = d_ff = 1`, all weights 1, `fc1.bias` 0, `fc2.bias` 0.5. Half of a normal distribution lies
+# below 0 and 0.841 of it below 1. So `gelu(1)` is 0.841 and the layer gives 1.341 for 1. For -1 it gives
+# $-1 \cdot 0.159 + 0.5 = 0.341$. With `dropout=0.5` in training, 1 gives either $0.5$ or $2 \cdot 0.841 + 0.5 = 2.183$.
+
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# from statistics import NormalDist
+#
+# for x in (1.0, -1.0):
+#     hidden = x * NormalDist().cdf(x)
+#     print(f"x {x:4}: gelu {hidden:.3f}, result {hidden + 0.5:.3f}; with dropout 0.5: 0.5 or {2 * hidden + 0.5:.3f}")
+
+# %% [markdown] tags=["hint"]
+# Two `nn.Linear`, an activation between them, and `nn.Dropout`. The names of the attributes are the names in the table.
+
+# %% [markdown] tags=["hint"]
+# `F.gelu` is exact by default. `nn.Dropout` knows the mode of its module; `F.dropout` has to be told:
+# `F.dropout(h, p, self.training)`.
+
+# %% [markdown] tags=["hint"]
+# The order is fc1, gelu, dropout, fc2. The second layer follows the dropout, so its bias is never dropped.
+
+# %%
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+# %%
+class FeedForward(nn.Module):
+    """fc2(dropout(gelu(fc1 x))), each token for itself; dropout in training mode alone.
+
+    Vaswani et al. 2017, arXiv:1706.03762, section 3.3, with the exact gelu of Hendrycks, Gimpel 2016.
+    """
+
+    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0, *, device=None, dtype=None):
+        ### BEGIN SOLUTION
+        super().__init__()
+        self.fc1 = nn.Linear(d_model, d_ff, device=device, dtype=dtype)
+        self.dropout = nn.Dropout(dropout)
+        self.fc2 = nn.Linear(d_ff, d_model, device=device, dtype=dtype)
+        ### END SOLUTION
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        """The layer applied to each vector of x."""
+        ### BEGIN SOLUTION
+        hidden = F.gelu(self.fc1(x))
+        hidden = self.dropout(hidden)
+        return self.fc2(hidden)
+        ### END SOLUTION
+
+
+# %% [markdown] tags=["solution"]
+# ## Why it is done this way
+#
+# **Between two matrices stands a bend.** Without one, $W_2 W_1$ would be a single matrix, and the width would buy
+# nothing. GELU weights its input by the share of a normal distribution below it. It is smooth, and slightly negative
+# for small negative inputs, so its gradient does not die at 0 as that of ReLU does.
+#
+# **Dropout divides by $1 - p$ while training.** The expected value is then the same in both modes, and evaluation needs
+# no correction. It is called inverted dropout.
+#
+# **Half precision.** PyTorch computes gelu of a half tensor in float32 and rounds once.
+#
+# ## The other formulation
+#
+# $\tfrac12 z (1 + \tanh(\sqrt{2/\pi}\,(z + 0.044715 z^3)))$ is the approximation of GPT-2,
+# from a time when erf was slow.
+# It differs by up to $5 \cdot 10^{-4}$: enough to matter when a checkpoint is loaded with the wrong one.
+#
+# ## The usual mistakes
+#
+# - Dropout in evaluation mode: `F.dropout(h, p)` is in training mode unless told otherwise.
+# - Dropout after the second layer, or before gelu.
+# - The tanh approximation for weights that were trained with the exact function.
+# - A mask drawn without dividing by $1 - p$: the mean shrinks in training only.
+
+# %% [markdown] tags=["solution", "questions"]
+# ## What interviewers ask next
+#
+# - **Why is it 4 · d_model wide?** By habit since 2017. Two matrices of $4d^2$ then hold twice what attention's $4 d^2$
+#   do.
+# - **What does the layer store?** Seen as keys and values: rows of $W_1$ recognise patterns, columns of $W_2$ are what
+#   is added when they fire.
+# - **Do large models use dropout?** Hardly: with a single pass over the data there is little to overfit.
+# - **What replaced it?** Gated layers such as SwiGLU, without biases. See the kata swiglu.
+# - **How is it split over devices?** $W_1$ by rows and $W_2$ by columns: one sum at the end, none between.

@@ -1,0 +1,250 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+#   dojo:
+#     title: Transformer encoder, as in BERT
+#     level: 4
+#     minutes: 40
+#     builds_on: [encoder_layer, absolute_positions, embedding]
+#     sources:
+#       - "Devlin et al. 2018: BERT, arXiv:1810.04805"
+#       - "Vaswani et al. 2017: Attention is all you need, arXiv:1706.03762"
+# ---
+
+# %% [markdown]
+# # Transformer encoder
+#
+# $$x^{(0)} = \mathrm{norm}\big(E[\mathrm{ids}] + P[0 \dots n-1]\big), \qquad
+# x^{(l+1)} = \mathrm{layer}_l\big(x^{(l)}\big)$$
+#
+# This is BERT without its heads: it turns a sentence into one vector for each token, and each vector has seen the whole
+# sentence. Positions are learned, one vector for each place. The layers are those of the kata **encoder_layer**.
+#
+# **Write** `TransformerEncoder(vocab_size, d_model, num_layers, num_heads, d_ff, max_len, dropout=0.0, *, device=None,
+# dtype=None)`. `forward(token_ids, padding=None)` takes integers of shape `(batch, seq)`, int32 or int64, and returns
+# hidden states of shape `(batch, seq, d_model)`.
+#
+# **Parameters**, and no others, stored `(out_features, in_features)`. Here `{i}` counts layers from 0.
+#
+# | name | shape |
+# |---|---|
+# | `token_embedding.weight` | `(vocab_size, d_model)` |
+# | `position_embedding.weight` | `(max_len, d_model)` |
+# | `embedding_norm.weight`, `embedding_norm.bias` | `(d_model,)` |
+# | `layers.{i}.self_attn.{q_proj, k_proj, v_proj, o_proj}.weight` | `(d_model, d_model)` |
+# | `layers.{i}.self_attn.{q_proj, k_proj, v_proj, o_proj}.bias` | `(d_model,)` |
+# | `layers.{i}.attn_norm.{weight, bias}`, `layers.{i}.ffn_norm.{weight, bias}` | `(d_model,)` |
+# | `layers.{i}.ffn.fc1.weight`, `layers.{i}.ffn.fc1.bias` | `(d_ff, d_model)`, `(d_ff,)` |
+# | `layers.{i}.ffn.fc2.weight`, `layers.{i}.ffn.fc2.bias` | `(d_model, d_ff)`, `(d_model,)` |
+#
+# - **Norms** are LayerNorms over the last dimension, with $\varepsilon = 10^{-12}$.
+# - **A layer** is $h = \mathrm{norm}_a(x + \mathrm{attn}(x))$ and then $\mathrm{norm}_f(h + \mathrm{ffn}(h))$:
+#   post-norm. Attention has heads as in **mha**, scores divided by $\sqrt{\text{head\_dim}}$, and biases on all four
+#   projections. The feed-forward layer is $W_2\,\mathrm{gelu}(W_1 x + b_1) + b_2$ with the exact gelu.
+# - **Bidirectional**: every token attends to all real tokens.
+# - **`padding`** is boolean, of shape `(batch, seq)`, **True = a real token**. No token attends to padding. Padded
+#   places have a position and are computed like all others, but nothing of them reaches a real token. If a row is
+#   padding alone, the weighted means in it are exact zeros. All gradients stay finite.
+# - **Dropout** acts in training mode only: in the feed-forward layers as in **gelu_ffn**, and where else is yours. On
+#   the normalised embeddings and on each branch before it is added is usual. In evaluation mode nothing is dropped or
+#   scaled.
+# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 scores, softmax and norms are
+#   computed in float32. float64 stays float64.
+# - **Errors** are `ValueError`s that hold the offending values: `d_model` not a multiple of `num_heads`, at
+#   construction; more than `max_len` tokens in a row, at the call.
+# - **No loops** but the one over layers.
+#
+# The stub holds only the model. Write its parts yourself, or import your own from other katas. No operation is
+# forbidden.
+#
+# **Example.** Let every `o_proj` and `fc2` be zero, weights and biases, `d_model = 2`, and `num_layers = 1`. Token 0
+# has the embedding $(1, 2)$ and position 0 the vector $(0, 3)$. Their sum $(1, 5)$ has mean 3 and deviation 2, so the
+# first norm gives $(-1, 1)$, and the silent layer normalises that to the same.
+
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# token, position = (1.0, 2.0), (0.0, 3.0)
+# x = [t + p for t, p in zip(token, position)]
+# mean = sum(x) / 2
+# deviation = (sum((v - mean) ** 2 for v in x) / 2) ** 0.5
+# print("sum", x, "mean", mean, "deviation", deviation, "normalised", [(v - mean) / deviation for v in x])
+
+# %% [markdown] tags=["hint"]
+# Write the model from the outside in: first `forward` in four lines, then the layer, then its parts. Choose attribute
+# names from the table of parameters: the dots in a name are the modules in modules.
+
+# %% [markdown] tags=["hint"]
+# `self.position_embedding.weight[:seq]` has shape `(seq, d_model)` and broadcasts over the batch.
+
+# %% [markdown] tags=["hint"]
+# Turn the padding into a mask once, `padding[:, None, None, :]`, and hand it to every layer. For rows of padding alone:
+# fill blocked scores with the lowest finite number, take the softmax, and set blocked weights to 0 afterwards.
+
+# %%
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+# %%
+### BEGIN SOLUTION
+EPS = 1e-12
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model: int, num_heads: int, *, device=None, dtype=None):
+        if num_heads < 1 or d_model % num_heads != 0:
+            raise ValueError(f"d_model {d_model} is not a multiple of num_heads {num_heads}")
+        super().__init__()
+        self.num_heads = num_heads
+        self.q_proj = nn.Linear(d_model, d_model, device=device, dtype=dtype)
+        self.k_proj = nn.Linear(d_model, d_model, device=device, dtype=dtype)
+        self.v_proj = nn.Linear(d_model, d_model, device=device, dtype=dtype)
+        self.o_proj = nn.Linear(d_model, d_model, device=device, dtype=dtype)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch q_len d_model"],
+        context: Float[Tensor, "batch k_len d_model"],
+        mask: Bool[Tensor, "#batch #heads #q_len k_len"] | None = None,
+    ) -> Float[Tensor, "batch q_len d_model"]:
+        acc = torch.promote_types(x.dtype, torch.float32)
+        q = self.split_heads(self.q_proj(x)).to(acc)
+        k = self.split_heads(self.k_proj(context)).to(acc)
+        v = self.split_heads(self.v_proj(context)).to(acc)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, torch.finfo(acc).min)
+        weights = torch.softmax(scores, dim=-1)
+        if mask is not None:
+            weights = weights.masked_fill(~mask, 0.0)
+        heads = (weights @ v).to(x.dtype)
+        return self.o_proj(heads.transpose(-3, -2).flatten(-2))
+
+    def split_heads(self, x: Float[Tensor, "batch seq d_model"]) -> Float[Tensor, "batch heads seq head_dim"]:
+        return x.unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
+
+
+class FeedForward(nn.Module):
+    def __init__(self, d_model: int, d_ff: int, dropout: float, *, device=None, dtype=None):
+        super().__init__()
+        self.fc1 = nn.Linear(d_model, d_ff, device=device, dtype=dtype)
+        self.dropout = nn.Dropout(dropout)
+        self.fc2 = nn.Linear(d_ff, d_model, device=device, dtype=dtype)
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        return self.fc2(self.dropout(F.gelu(self.fc1(x))))
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model: int, num_heads: int, d_ff: int, dropout: float, *, device=None, dtype=None):
+        super().__init__()
+        self.self_attn = MultiHeadAttention(d_model, num_heads, device=device, dtype=dtype)
+        self.attn_norm = nn.LayerNorm(d_model, EPS, device=device, dtype=dtype)
+        self.ffn = FeedForward(d_model, d_ff, dropout, device=device, dtype=dtype)
+        self.ffn_norm = nn.LayerNorm(d_model, EPS, device=device, dtype=dtype)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Float[Tensor, "batch seq d_model"], mask: Tensor | None) -> Float[Tensor, "batch seq d_model"]:
+        x = self.attn_norm(x + self.dropout(self.self_attn(x, x, mask)))
+        x = self.ffn_norm(x + self.dropout(self.ffn(x)))
+        return x
+
+
+### END SOLUTION
+
+
+# %%
+class TransformerEncoder(nn.Module):
+    """BERT without its heads: learned positions, post-norm layers, every token sees every real token.
+
+    Scores, softmax and norms are computed in float32 at least. Raises ValueError for heads that do not divide, and for
+    more than max_len tokens. Devlin et al. 2018, arXiv:1810.04805.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        d_model: int,
+        num_layers: int,
+        num_heads: int,
+        d_ff: int,
+        max_len: int,
+        dropout: float = 0.0,
+        *,
+        device=None,
+        dtype=None,
+    ):
+        ### BEGIN SOLUTION
+        super().__init__()
+        self.max_len = max_len
+        self.token_embedding = nn.Embedding(vocab_size, d_model, device=device, dtype=dtype)
+        self.position_embedding = nn.Embedding(max_len, d_model, device=device, dtype=dtype)
+        self.embedding_norm = nn.LayerNorm(d_model, EPS, device=device, dtype=dtype)
+        self.dropout = nn.Dropout(dropout)
+        self.layers = nn.ModuleList(
+            EncoderLayer(d_model, num_heads, d_ff, dropout, device=device, dtype=dtype) for _ in range(num_layers)
+        )
+        ### END SOLUTION
+
+    def forward(
+        self, token_ids: Int[Tensor, "batch seq"], padding: Bool[Tensor, "batch seq"] | None = None
+    ) -> Float[Tensor, "batch seq d_model"]:
+        """One vector for each token. Padding is True where a token is real."""
+        ### BEGIN SOLUTION
+        seq = token_ids.shape[1]
+        if seq > self.max_len:
+            raise ValueError(f"{seq} tokens in a row, but the model was built for max_len {self.max_len}")
+        mask = None if padding is None else padding[:, None, None, :]
+        x = self.token_embedding(token_ids) + self.position_embedding.weight[:seq]
+        x = self.dropout(self.embedding_norm(x))
+        for layer in self.layers:
+            x = layer(x, mask)
+        return x
+        ### END SOLUTION
+
+
+# %% [markdown] tags=["solution"]
+# ## Why it is done this way
+#
+# **The embeddings are normalised** before the first layer, because a token vector and a position vector have been
+# learned apart and nothing says how long their sum is. Post-norm layers normalise their own output, so none is needed
+# at the end.
+#
+# **The mask is made once.** Padding does not change from layer to layer.
+#
+# **Padded places are computed and thrown away.** They cost time, not truth: no real token looks at them.
+#
+# ## The other formulation: a BERT checkpoint
+#
+# `bert.embeddings.token_type_embeddings.weight[0]`, the vector of the first segment, is the same for all tokens of a
+# single sentence. Add it to every row of the positions, and the rest maps name by name: `attention.self.query` is
+# `q_proj`, `attention.output.dense` is `o_proj`, `intermediate.dense` is `fc1`, `output.dense` is `fc2`.
+#
+# ## The usual mistakes
+#
+# - The norm on the embeddings forgotten.
+# - Positions looked up by token id, or broadcast over the wrong axis when `seq = batch`.
+# - The padding given to the first layer only.
+# - The mask inverted: `attention_mask` of a tokenizer is 1 for real tokens, `key_padding_mask` of PyTorch is True for
+#   the others.
+# - Layers in a Python list, or the same layer in every place, `[layer] * num_layers`.
+
+# %% [markdown] tags=["solution", "questions"]
+# ## What interviewers ask next
+#
+# - **How is it trained?** A share of the tokens, 15 percent, is hidden and guessed from both sides.
+# - **Why only 512 positions?** They are learned one by one: position 513 has no vector. RoPE and ALiBi have no such
+#   table.
+# - **What are the heads?** A matrix for masked tokens, tied to the embedding; one on the first token for sentences.
+# - **Where is such a model better than a decoder?** Wherever the whole text is there already: search, tagging, ranking.
+# - **How do you batch sentences of different lengths cheaply?** Sort by length, or pack them and attend in blocks.

@@ -1,0 +1,310 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+#   dojo:
+#     title: Encoder-decoder of 2017
+#     level: 5
+#     minutes: 50
+#     builds_on: [encoder_layer, decoder_layer, absolute_positions]
+#     sources:
+#       - "Vaswani et al. 2017: Attention is all you need, arXiv:1706.03762"
+# ---
+
+# %% [markdown]
+# # Encoder-decoder
+#
+# $$m = \mathrm{encoder}\big(\sqrt{d}\, E_{src}[\mathrm{src}] + S\big), \qquad
+# \mathrm{logits} = W_{head}\; \mathrm{decoder}\big(\sqrt{d}\, E_{tgt}[\mathrm{tgt}] + S,\; m\big)$$
+#
+# The transformer as it was invented, for translation. The encoder reads the source in both directions. The decoder
+# writes the target from left to right and looks at the source in every layer. $S$ are sinusoidal positions.
+#
+# **Write** `Seq2SeqTransformer(src_vocab, tgt_vocab, d_model, num_layers, num_heads, d_ff, max_len, dropout=0.0, *,
+# device=None, dtype=None)`. `forward(src_ids, tgt_ids, src_padding=None)` takes integers of shape `(batch, src_len)`
+# and `(batch, tgt_len)`, int32 or int64, and returns logits of shape `(batch, tgt_len, tgt_vocab)`.
+#
+# **Parameters**, and no others, stored `(out_features, in_features)`. Here `{i}` counts from 0 to `num_layers - 1`.
+#
+# | name | shape |
+# |---|---|
+# | `src_embedding.weight` | `(src_vocab, d_model)` |
+# | `tgt_embedding.weight` | `(tgt_vocab, d_model)` |
+# | `encoder_layers.{i}.…` | as in the kata **encoder_layer** |
+# | `decoder_layers.{i}.…` | as in the kata **decoder_layer** |
+# | `lm_head.weight`, not tied, no bias | `(tgt_vocab, d_model)` |
+#
+# - **Encoder layers** have the parts `self_attn`, `ffn`, `attn_norm`, `ffn_norm`; **decoder layers** `self_attn`,
+#   `cross_attn`, `ffn`, `self_attn_norm`, `cross_attn_norm`, `ffn_norm`. An attention has `q_proj`, `k_proj`,
+#   `v_proj` and `o_proj`, `(d_model, d_model)` with biases; a feed-forward layer `fc1` `(d_ff, d_model)` and `fc2`
+#   `(d_model, d_ff)` with biases and the exact gelu between them; a norm is a LayerNorm with $\varepsilon =
+#   10^{-12}$, `weight` and `bias`. All layers are post-norm: $\mathrm{norm}(x + \mathrm{branch}(x))$. There is no
+#   further norm at the end of a stack.
+# - **Attention** is as in **mha**: head `h` owns the rows `h * head_dim ...`, scores are divided by
+#   $\sqrt{\text{head\_dim}}$. The decoder's self-attention is causal; cross-attention sees the whole memory.
+# - **Positions**: $S_{p, 2i} = \sin(p / 10000^{2i/d})$ and $S_{p, 2i+1} = \cos(p / 10000^{2i/d})$, added to the
+#   embeddings, which are **multiplied by $\sqrt{d}$** before. The table is no parameter, never shows in
+#   `state_dict()`, works on the device that the model was moved to, and loses no precision when the model is cast.
+# - **`src_padding`** is boolean, of shape `(batch, src_len)`, **True = a real token**. Nothing attends to padding of
+#   the source, neither in the encoder nor from the decoder. If a row of the source is padding alone, the weighted
+#   means over it are exact zeros. All gradients stay finite.
+# - **Dropout** acts in training mode only, and where is yours: on the sums of embeddings and positions, on each branch
+#   before it is added and in the feed-forward layers is usual. In evaluation mode nothing is dropped or scaled.
+# - **Dtype.** The logits have the dtype of the parameters. With float16 or bfloat16 scores, softmax and norms are
+#   computed in float32. float64 stays float64.
+# - **Errors** are `ValueError`s that hold the offending values. At construction: `d_model` not a multiple of
+#   `num_heads`, an odd `d_model`. At the call: more than `max_len` tokens in a row of the source or of the target.
+# - **No loops** but those over layers.
+#
+# The stub holds only the model. Write its parts yourself, or import your own from other katas. No operation is
+# forbidden.
+#
+# **Example.** `d_model = 4`. A token with the embedding $(1, 1, 1, 1)$ at position 0 enters its stack as
+# $\sqrt 4 \cdot (1, 1, 1, 1) + (0, 1, 0, 1) = (2, 3, 2, 3)$. If `o_proj` and `fc2` are zero everywhere, every layer
+# only normalises: $(-1, 1, -1, 1)$. With `lm_head.weight` = `[[0, 1, 0, 1]]` its logit is 2.
+
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# d_model, embedding, position = 4, (1, 1, 1, 1), (0, 1, 0, 1)
+# x = [math.sqrt(d_model) * e + p for e, p in zip(embedding, position)]
+# mean = sum(x) / d_model
+# deviation = (sum((v - mean) ** 2 for v in x) / d_model) ** 0.5
+# normal = [(v - mean) / deviation for v in x]
+# print("enters as", x, "is normalised to", normal, "logit", sum(w * v for w, v in zip((0, 1, 0, 1), normal)))
+
+# %% [markdown] tags=["hint"]
+# Write the model from the outside in: `encode`, `decode` and `forward`, then the layers, then their parts. Choose
+# attribute names from the table of parameters.
+
+# %% [markdown] tags=["hint"]
+# One function embeds both sides: look up, multiply by the root of `d_model`, add the first rows of the table.
+
+# %% [markdown] tags=["hint"]
+# The padding of the source is used twice: in every encoder layer, and in the cross-attention of every decoder layer.
+# Keep the table as a plain float64 attribute, since a cast of the model rounds buffers, and move it when you use it.
+
+# %%
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+# %%
+### BEGIN SOLUTION
+EPS = 1e-12
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model: int, num_heads: int, *, device=None, dtype=None):
+        if num_heads < 1 or d_model % num_heads != 0:
+            raise ValueError(f"d_model {d_model} is not a multiple of num_heads {num_heads}")
+        super().__init__()
+        self.num_heads = num_heads
+        self.q_proj = nn.Linear(d_model, d_model, device=device, dtype=dtype)
+        self.k_proj = nn.Linear(d_model, d_model, device=device, dtype=dtype)
+        self.v_proj = nn.Linear(d_model, d_model, device=device, dtype=dtype)
+        self.o_proj = nn.Linear(d_model, d_model, device=device, dtype=dtype)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch q_len d_model"],
+        context: Float[Tensor, "batch k_len d_model"],
+        mask: Bool[Tensor, "#batch #heads #q_len k_len"] | None = None,
+    ) -> Float[Tensor, "batch q_len d_model"]:
+        acc = torch.promote_types(x.dtype, torch.float32)
+        q = self.split_heads(self.q_proj(x)).to(acc)
+        k = self.split_heads(self.k_proj(context)).to(acc)
+        v = self.split_heads(self.v_proj(context)).to(acc)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask, torch.finfo(acc).min)
+        weights = torch.softmax(scores, dim=-1)
+        if mask is not None:
+            weights = weights.masked_fill(~mask, 0.0)
+        heads = (weights @ v).to(x.dtype)
+        return self.o_proj(heads.transpose(-3, -2).flatten(-2))
+
+    def split_heads(self, x: Float[Tensor, "batch seq d_model"]) -> Float[Tensor, "batch heads seq head_dim"]:
+        return x.unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
+
+
+class FeedForward(nn.Module):
+    def __init__(self, d_model: int, d_ff: int, dropout: float, *, device=None, dtype=None):
+        super().__init__()
+        self.fc1 = nn.Linear(d_model, d_ff, device=device, dtype=dtype)
+        self.dropout = nn.Dropout(dropout)
+        self.fc2 = nn.Linear(d_ff, d_model, device=device, dtype=dtype)
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        return self.fc2(self.dropout(F.gelu(self.fc1(x))))
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model: int, num_heads: int, d_ff: int, dropout: float, *, device=None, dtype=None):
+        super().__init__()
+        self.self_attn = MultiHeadAttention(d_model, num_heads, device=device, dtype=dtype)
+        self.attn_norm = nn.LayerNorm(d_model, EPS, device=device, dtype=dtype)
+        self.ffn = FeedForward(d_model, d_ff, dropout, device=device, dtype=dtype)
+        self.ffn_norm = nn.LayerNorm(d_model, EPS, device=device, dtype=dtype)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Float[Tensor, "batch seq d_model"], mask: Tensor | None) -> Float[Tensor, "batch seq d_model"]:
+        x = self.attn_norm(x + self.dropout(self.self_attn(x, x, mask)))
+        x = self.ffn_norm(x + self.dropout(self.ffn(x)))
+        return x
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model: int, num_heads: int, d_ff: int, dropout: float, *, device=None, dtype=None):
+        super().__init__()
+        self.self_attn = MultiHeadAttention(d_model, num_heads, device=device, dtype=dtype)
+        self.self_attn_norm = nn.LayerNorm(d_model, EPS, device=device, dtype=dtype)
+        self.cross_attn = MultiHeadAttention(d_model, num_heads, device=device, dtype=dtype)
+        self.cross_attn_norm = nn.LayerNorm(d_model, EPS, device=device, dtype=dtype)
+        self.ffn = FeedForward(d_model, d_ff, dropout, device=device, dtype=dtype)
+        self.ffn_norm = nn.LayerNorm(d_model, EPS, device=device, dtype=dtype)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch seq d_model"],
+        memory: Float[Tensor, "batch mem_len d_model"],
+        mask: Bool[Tensor, "batch #heads #q_len mem_len"] | None,
+    ) -> Float[Tensor, "batch seq d_model"]:
+        seq = x.shape[1]
+        causal = torch.ones(seq, seq, dtype=torch.bool, device=x.device).tril()
+        x = self.self_attn_norm(x + self.dropout(self.self_attn(x, x, causal)))
+        x = self.cross_attn_norm(x + self.dropout(self.cross_attn(x, memory, mask)))
+        x = self.ffn_norm(x + self.dropout(self.ffn(x)))
+        return x
+
+
+def sinusoids(max_len: int, d_model: int) -> Float[Tensor, "max_len d_model"]:
+    """Sines in even and cosines in odd columns, in float64."""
+    if d_model % 2 != 0:
+        raise ValueError(f"d_model {d_model} is odd: sines and cosines come in pairs")
+    position = torch.arange(max_len, dtype=torch.float64)
+    frequency = 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    angles = torch.outer(position, frequency)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
+
+
+### END SOLUTION
+
+
+# %%
+class Seq2SeqTransformer(nn.Module):
+    """The encoder-decoder of 2017: sinusoidal positions, post-norm layers, logits for the next target token.
+
+    Scores, softmax and norms are computed in float32 at least. Raises ValueError for heads that do not divide, an odd
+    d_model, and more than max_len tokens. Vaswani et al. 2017, arXiv:1706.03762.
+    """
+
+    def __init__(
+        self,
+        src_vocab: int,
+        tgt_vocab: int,
+        d_model: int,
+        num_layers: int,
+        num_heads: int,
+        d_ff: int,
+        max_len: int,
+        dropout: float = 0.0,
+        *,
+        device=None,
+        dtype=None,
+    ):
+        ### BEGIN SOLUTION
+        super().__init__()
+        # A plain attribute, not a buffer: `model.to(torch.bfloat16)` would round a buffer.
+        self.table = sinusoids(max_len, d_model).to(device)
+        self.src_embedding = nn.Embedding(src_vocab, d_model, device=device, dtype=dtype)
+        self.tgt_embedding = nn.Embedding(tgt_vocab, d_model, device=device, dtype=dtype)
+        self.dropout = nn.Dropout(dropout)
+        sizes = (d_model, num_heads, d_ff, dropout)
+        self.encoder_layers = nn.ModuleList(EncoderLayer(*sizes, device=device, dtype=dtype) for _ in range(num_layers))
+        self.decoder_layers = nn.ModuleList(DecoderLayer(*sizes, device=device, dtype=dtype) for _ in range(num_layers))
+        self.lm_head = nn.Linear(d_model, tgt_vocab, bias=False, device=device, dtype=dtype)
+        ### END SOLUTION
+
+    def forward(
+        self,
+        src_ids: Int[Tensor, "batch src_len"],
+        tgt_ids: Int[Tensor, "batch tgt_len"],
+        src_padding: Bool[Tensor, "batch src_len"] | None = None,
+    ) -> Float[Tensor, "batch tgt_len tgt_vocab"]:
+        """Logits for the token after each target position. The padding is True where a source token is real."""
+        ### BEGIN SOLUTION
+        mask = None if src_padding is None else src_padding[:, None, None, :]
+        memory = self.embed(self.src_embedding, src_ids)
+        for layer in self.encoder_layers:
+            memory = layer(memory, mask)
+        x = self.embed(self.tgt_embedding, tgt_ids)
+        for layer in self.decoder_layers:
+            x = layer(x, memory, mask)
+        return self.lm_head(x)
+        ### END SOLUTION
+
+    ### BEGIN SOLUTION
+    def embed(self, embedding: nn.Embedding, ids: Int[Tensor, "batch seq"]) -> Float[Tensor, "batch seq d_model"]:
+        seq, longest = ids.shape[1], self.table.shape[0]
+        if seq > longest:
+            raise ValueError(f"{seq} tokens in a row, but the model was built for max_len {longest}")
+        self.table = self.table.to(ids.device)
+        tokens = embedding(ids)
+        acc = torch.promote_types(tokens.dtype, torch.float32)
+        placed = tokens.to(acc) * math.sqrt(tokens.shape[-1]) + self.table[:seq].to(acc)
+        return self.dropout(placed.to(tokens.dtype))
+
+    ### END SOLUTION
+
+
+# %% [markdown] tags=["solution"]
+# ## Why it is done this way
+#
+# **Why multiply by $\sqrt d$.** The embeddings were tied to the output matrix, whose entries are small, of size
+# $1/\sqrt d$. Sines are of size 1. Without the factor the positions would drown the words.
+#
+# **The memory is computed once** and read by every decoder layer. In generation that saves the whole encoder at each
+# step.
+#
+# **Padding of the target needs no mask.** It stands at the end, where the causal mask hides it from all real tokens.
+# The loss ignores it.
+#
+# **The table is float64** until it meets the embeddings: angles of thousands of radians need it.
+#
+# ## The other formulation
+#
+# `nn.Transformer(d_model, num_heads, num_layers, num_layers, d_ff, activation="gelu", batch_first=True)` holds both
+# stacks, adds a norm at the end of each, and leaves embeddings, positions and head to you. Its padding masks are True
+# where a token is **not** real, and the padding of the source has to be given twice, also as `memory_key_padding_mask`.
+#
+# ## The usual mistakes
+#
+# - The padding of the source forgotten in the cross-attention.
+# - The factor $\sqrt d$ on one side only, or on the sum with the positions.
+# - Sines in the first half of the columns and cosines in the second: other code does that, this contract does not.
+# - The target not causal.
+# - One stack's positions continued in the other: both count from 0.
+
+# %% [markdown] tags=["solution", "questions"]
+# ## What interviewers ask next
+#
+# - **How is it trained?** The target is given shifted by one (teacher forcing): logits at `t` are scored by token `t
+#   + 1`.
+# - **Why sines?** The position $p + k$ is a rotation of the position $p$, so a linear layer can find offsets. RoPE uses
+#   that directly.
+# - **What does generation cost?** One encoder pass, then one decoder step for each token, with two caches per layer.
+# - **Why do decoders alone dominate now?** One stack, one objective, all weights used for every token, and prompts do
+#   what the encoder did.
+# - **Pre-norm or post-norm?** Post-norm as published needs warm-up; nearly all later encoder-decoders are pre-norm.

@@ -1,0 +1,155 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+#   dojo:
+#     title: ALiBi
+#     level: 2
+#     minutes: 15
+#     builds_on: [causal_mask]
+#     sources:
+#       - "Press, Smith, Lewis 2021: Train short, test long, arXiv:2108.12409"
+# ---
+
+# %% [markdown]
+# # ALiBi: attention with linear biases
+#
+# $$\mathrm{bias}_{h, i, j} = -m_h \cdot |\,p_i - j\,|, \qquad p_i = k_{len} - q_{len} + i, \qquad
+# m_h = 2^{-8 (h + 1) / H} \text{ for } H = 1, 2, 4, 8, \dots$$
+#
+# ALiBi has no position vectors. It subtracts from each score a penalty that grows with the distance of query and key.
+# Each head has its own slope $m_h$: steep heads look nearby, flat ones far away. Models trained so read longer texts
+# than they were trained on.
+#
+# **Write** two functions of Python integers:
+#
+# - **`alibi_slopes(num_heads)`** returns the slopes, a float32 tensor of shape `(num_heads,)`.
+# - **`alibi_bias(num_heads, q_len, k_len=None)`** returns the biases, a float32 tensor of shape
+#   `(num_heads, q_len, k_len)`. `k_len` is `q_len` when it is None.
+#
+# - **Powers of two.** For $H = 2^n$ heads the slopes are $r, r^2, \dots, r^H$ with $r = 2^{-8/H}$. So 8 heads have
+#   $1/2, 1/4, \dots, 1/256$.
+# - **Other numbers of heads** follow the code of the paper. Let $P$ be the largest power of two below $H$. The first
+#   $P$ slopes are those of $P$ heads. The remaining $H - P$ are taken from the slopes of $2P$ heads: every other one,
+#   from the first.
+# - **Positions.** Query `i` stands at the absolute position `k_len - q_len + i`, as it does with a cache. The
+#   distance is an absolute value: keys behind the query get a penalty as well. The causal mask is another matter.
+# - **No loops** over queries or keys. A Python list of slopes is fine.
+#
+# **Example.** 2 heads: $r = 2^{-4}$, slopes $1/16$ and $1/256$. 3 heads: $P = 2$, so $1/16$ and $1/256$, and then the
+# first slope of 4 heads, $2^{-2} = 1/4$. The bias of head 0 of 2 for `q_len=2, k_len=3` has queries at 1 and 2:
+# `[[-1/16, 0, -1/16], [-2/16, -1/16, 0]]`.
+
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# from fractions import Fraction
+#
+# slope = Fraction(1, 16)  # head 0 of 2
+# for query in (1, 2):  # two queries at the end of three positions
+#     print("query at", query, [str(-slope * abs(query - key)) for key in range(3)])
+
+# %% [markdown] tags=["hint"]
+# For a power of two the slopes are a geometric series that starts with its own ratio.
+
+# %% [markdown] tags=["hint"]
+# `1 << (num_heads.bit_length() - 1)` is the largest power of two that is not above `num_heads`.
+
+# %% [markdown] tags=["hint"]
+# Two aranges, one as a column and one as a row: `(query[:, None] - key[None, :]).abs()`. Multiply by the slopes as
+# `(heads, 1, 1)`.
+
+# %%
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+# %%
+def alibi_slopes(num_heads: int) -> Float[Tensor, "heads"]:
+    """The slope of each head, in float32: 2^(-8 (h + 1) / heads), or what the paper's code makes of other numbers.
+
+    Press, Smith, Lewis 2021, arXiv:2108.12409; code at https://github.com/ofirpress/attention_with_linear_biases.
+    """
+    ### BEGIN SOLUTION
+    power = 1 << (num_heads.bit_length() - 1)  # the largest power of two that is not above num_heads
+    slopes = geometric(power)
+    if num_heads > power:
+        slopes += geometric(2 * power)[0::2][: num_heads - power]
+    return torch.tensor(slopes, dtype=torch.float32)
+    ### END SOLUTION
+
+
+# %%
+### BEGIN SOLUTION
+def geometric(heads: int) -> list[float]:
+    ratio = 2.0 ** (-8.0 / heads)
+    return [ratio ** (head + 1) for head in range(heads)]
+
+
+### END SOLUTION
+
+
+# %%
+def alibi_bias(num_heads: int, q_len: int, k_len: int | None = None) -> Float[Tensor, "heads q_len k_len"]:
+    """-slope · |distance| for each head, query and key, in float32. The queries are the last of the keys."""
+    ### BEGIN SOLUTION
+    if k_len is None:
+        k_len = q_len
+    query = torch.arange(q_len) + (k_len - q_len)
+    key = torch.arange(k_len)
+    distance = (query[:, None] - key).abs()
+    return -alibi_slopes(num_heads)[:, None, None] * distance
+    ### END SOLUTION
+
+
+# %% [markdown] tags=["solution"]
+# ## Why it is done this way
+#
+# **Why a geometric series.** Heads then cover distances from a few tokens to a few hundred, evenly on a logarithmic
+# scale. The paper tried learning the slopes, and gained nothing.
+#
+# **Why it extrapolates.** Nothing the model sees at length 4,000 is new: far tokens are penalised even more. A
+# sinusoidal or learned position of 4,000 has never been seen in training.
+#
+# **Other numbers of heads.** The formula with $H$ in the exponent would do as well. The authors interleaved two series
+# instead, and published models follow their code.
+#
+# ## The other formulation
+#
+# For causal attention softmax ignores what is constant in a row. So $m_h \cdot j$, without the query at all, gives
+# the same weights as $-m_h (i - j)$. Bloom does that, and its bias has the shape `(heads, 1, k_len)`.
+#
+# ## The usual mistakes
+#
+# - Exponents from 0: the first slope is 1 instead of $2^{-8/H}$.
+# - The sign: a bonus for distance.
+# - Queries counted from 0 when keys are cached.
+# - The formula for powers of two used for 12 heads.
+# - The bias multiplied into the scores, or scaled by $1/\sqrt d$ with them.
+
+# %% tags=["active-ipynb", "solution"]
+# # What each head still sees of the past: its share of attention where all scores are equal but for the bias
+# import matplotlib.pyplot as plt
+#
+# figure, axis = plt.subplots(figsize=(6, 3.8), layout="constrained")
+# for head, weights in enumerate(torch.softmax(alibi_bias(8, 1, 64)[:, 0], dim=-1)):
+#     axis.plot(range(-63, 1), weights, label=f"head {head}")
+# axis.set(xlabel="key, counted from the query", ylabel="weight", yscale="log", ylim=(1e-6, 1))
+# axis.legend(fontsize="small")
+# plt.show()
+
+# %% [markdown] tags=["solution", "questions"]
+# ## What interviewers ask next
+#
+# - **What does it cost?** An addition to each score, no parameters. Fused kernels compute it from the indices.
+# - **Where do the values know positions?** Nowhere. Only who attends to whom depends on distance.
+# - **How does it compare with RoPE?** It extrapolates better untouched. With interpolation and some fine-tuning RoPE
+#   wins, and nearly all models use that.
+# - **What would you change in an encoder?** Nothing, if left and right may look alike; or give half of the heads to
+#   each side.

@@ -1,0 +1,68 @@
+"""Measured, not derived: one layer on the meta device, counted by numel and by torch's FlopCounterMode."""
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+# with accounting/accounting/straight
+
+
+class Config(Config):
+    """The given one, which refuses what cannot be built."""
+
+    def __post_init__(self):
+        kv = kv_heads(self)
+        if min(self.vocab_size, self.d_model, self.num_layers, self.num_heads, self.d_ff, kv) < 1:
+            raise ValueError(f"sizes must be positive, got {self}")
+        if self.d_model % self.num_heads or self.num_heads % kv:
+            raise ValueError(f"need num_heads | d_model and num_kv_heads | num_heads, got {self}")
+
+
+def meta(*shape):
+    return torch.empty(shape, device="meta", dtype=torch.float32)
+
+
+def kv_heads(config):
+    return config.num_kv_heads if config.num_kv_heads is not None else config.num_heads
+
+
+def layer_weights(config):
+    d, kv_width = config.d_model, kv_heads(config) * (config.d_model // config.num_heads)
+    projections = [meta(d, d), meta(kv_width, d), meta(kv_width, d), meta(d, d)]
+    return projections, [meta(config.d_ff, d)] * (2 if config.gated else 1), meta(d, config.d_ff)
+
+
+def parameter_count(config):
+    projections, up, down = layer_weights(config)
+    norm, table = meta(config.d_model), meta(config.vocab_size, config.d_model)
+    layer = sum(w.numel() for w in [*projections, *up, down, norm, norm])
+    return config.num_layers * layer + (1 if config.tied else 2) * table.numel() + norm.numel()
+
+
+def measured(work):
+    counter = FlopCounterMode(display=False)
+    with torch.no_grad(), counter:
+        work()
+    return int(counter.get_total_flops())
+
+
+def forward_flops(config, seq_len, batch=1):
+    if seq_len <= 0 or batch <= 0:
+        raise ValueError(f"seq_len={seq_len} and batch={batch} must be positive")
+    projections, up, down = layer_weights(config)
+    x, hidden = meta(batch * seq_len, config.d_model), meta(batch * seq_len, config.d_ff)
+    q = meta(batch * config.num_heads, seq_len, config.d_model // config.num_heads)
+    weights = meta(batch * config.num_heads, seq_len, seq_len)
+    flops = {
+        "qkvo": config.num_layers * measured(lambda: [x @ w.T for w in projections]),
+        "attention": config.num_layers * measured(lambda: (q @ q.mT, weights @ q)),
+        "ffn": config.num_layers * measured(lambda: [x @ w.T for w in up] + [hidden @ down.T]),
+        "lm_head": measured(lambda: x @ meta(config.vocab_size, config.d_model).T),
+    }
+    return flops | {"total": sum(flops.values())}
+
+
+def kv_cache_bytes(config, seq_len, batch=1, bytes_per_element=2):
+    if seq_len < 0 or batch < 0 or bytes_per_element <= 0:
+        raise ValueError(f"bad seq_len={seq_len}, batch={batch} or bytes_per_element={bytes_per_element}")
+    cache = meta(2, config.num_layers, batch, kv_heads(config), seq_len, config.d_model // config.num_heads)
+    return cache.numel() * bytes_per_element

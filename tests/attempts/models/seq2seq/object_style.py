@@ -1,0 +1,32 @@
+"""Object style: embeddings that know their positions, the library's attention, a float32 table in a list."""
+
+# with blocks/decoder_layer/fused_attention
+# with positions/absolute_positions/even_and_odd_columns
+
+
+class Embed(nn.Embedding):
+    def __init__(self, vocab, d_model, max_len, dropout, **factory):
+        super().__init__(vocab, d_model, **factory)
+        self.place, self.drop = SinusoidalPositions(max_len, d_model), nn.Dropout(dropout)
+
+    def forward(self, ids):
+        return self.drop(self.place(super().forward(ids) * math.sqrt(self.embedding_dim)))
+
+
+class Seq2SeqTransformer(nn.Module):
+    def __init__(self, src_vocab, tgt_vocab, d_model, num_layers, num_heads, d_ff, max_len, dropout=0.0, **factory):
+        super().__init__()
+        self.src_embedding = Embed(src_vocab, d_model, max_len, dropout, **factory)
+        self.tgt_embedding = Embed(tgt_vocab, d_model, max_len, dropout, **factory)
+        sizes = (d_model, num_heads, d_ff, dropout)
+        self.encoder_layers = nn.ModuleList([EncoderLayer(*sizes, **factory) for _ in range(num_layers)])
+        self.decoder_layers = nn.ModuleList([DecoderLayer(*sizes, **factory) for _ in range(num_layers)])
+        self.lm_head = nn.Linear(d_model, tgt_vocab, bias=False, **factory)
+
+    def forward(self, src_ids, tgt_ids, src_padding=None):
+        memory, x = self.src_embedding(src_ids), self.tgt_embedding(tgt_ids)
+        for layer in self.encoder_layers:
+            memory = layer(memory, src_padding)
+        for layer in self.decoder_layers:
+            x = layer(x, memory, src_padding)
+        return self.lm_head(x)

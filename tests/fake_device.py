@@ -1,0 +1,109 @@
+"""Gradings on a device that is not the CPU, for machines that have no other.
+
+`judge.worker.instrumentation` makes a second device up: its tensors live on the CPU, say that they do not, and refuse
+to meet those that do. There it is `meta`, which every build of torch knows. Here it is a backend of its own, for a
+whole grading with values and gradients, in the process that grades:
+
+    python -m tests.fake_device KATA ... [--everything]
+
+Each check of the house is made once for each contract class, and each check of a kata's own; with `--everything`, all
+checks for each kata.
+
+It wants a process of its own: nothing takes a backend back, and the first gradient fixes what devices there are.
+"""
+
+from __future__ import annotations
+
+import pdb
+import sys
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+from dojo.content import catalog, master
+from dojo.grading.options import Entry, Options
+from dojo.grading.run import run
+from dojo.judge.fork_server import FreshStarts
+from dojo.judge.worker import instrumentation
+from dojo.judge.worker.session import Session
+from dojo.verdict.types import Verdict
+
+NAME = "fake"
+SEED = 20261120
+# What these ask of another device float16 asks too, with gradients; with them it would take twice as long.
+LEFT_OUT = "gradients_match", "memory_layout", "any_leading", "any_shape", "float64", "bfloat16", "tables_lose"
+CHECKS = " and ".join(f"not {each}" for each in LEFT_OUT)
+
+
+def checks_of_all() -> dict[str, frozenset[str]]:
+    """For each kata the checks that its own grader makes, and those of the house that no kata before it makes."""
+    made: dict[str, frozenset[str]] = {}
+    seen: set[tuple[type, str]] = set()
+    for name, kata in catalog.katas().items():
+        own = set()
+        grader = catalog.load(kata.grader)
+        for group, each in vars(grader).items():
+            if not isinstance(each, type) or not group.startswith("Test") or each.__module__ != grader.__name__:
+                continue
+            for check in (word for word in dir(each) if word.startswith("test_") and getattr(each, word)):
+                owner = next(base for base in each.__mro__ if check in vars(base) and vars(base)[check])
+                if owner.__module__ == grader.__name__ or (owner, check) not in seen:
+                    own.add(f"{group}::{check}")
+                seen.add((owner, check))
+        made[name] = frozenset(own)
+    return made
+
+
+class _Factories(TorchFunctionMode):
+    """`torch.tensor` makes its result where no dispatch mode sees it, so it is moved afterwards."""
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        kwargs = kwargs or {}
+        if func in (torch.tensor, torch.as_tensor) and torch.device(kwargs.get("device") or "cpu").type == NAME:
+            return func(*args, **kwargs | {"device": None}).to(kwargs["device"])
+        return func(*args, **kwargs)
+
+
+def settle() -> None:
+    """Make this process know the device, for good."""
+    _setup_privateuseone_for_python_backend(NAME)
+    instrumentation.FAKE_DEVICE = torch.device(f"{NAME}:0")
+    torch.__future__.set_overwrite_module_params_on_conversion(True)
+    pdb.post_mortem = lambda *_: None  # a grading in our own process is one for a debugger
+    plain = Session.outgoing
+
+    def outgoing(session: Session, result: Any) -> Any:
+        return result.detach() if isinstance(result, instrumentation.FakeDeviceTensor) else plain(session, result)
+
+    Session.outgoing = outgoing
+
+
+def graded(name: str, only: frozenset[str] | None) -> Verdict:
+    """The solution of this kata, graded on that device; by these checks alone, whatever their parameters."""
+    kata = catalog.katas()[name]
+    entry = Entry(kata, master.read_text(kata.master), "attempt.py", "")
+    with _Factories(), instrumentation.FakeDeviceMode():
+        options = Options(SEED, None, NAME, CHECKS, debug=True, diagnose=False, only=only)
+        return run([entry], options, FreshStarts())[0]
+
+
+def main() -> int:
+    """Grade the solutions of these katas; returns 1 if a check failed, or if there was none."""
+    settle()
+    failed = False
+    words = sys.argv[1:]
+    chosen = {} if "--everything" in words else checks_of_all()
+    for name in (word for word in words if not word.startswith("--")):
+        verdict = graded(name, chosen.get(name))
+        wrong = [
+            f"{check.name} {check.outcome}: {check.message}" for check in verdict.checks if not check.outcome.harmless
+        ]
+        print(f"{name}: {len(verdict.checks)} checks on {verdict.device}", *wrong, sep="\n")
+        failed |= bool(wrong) or (not verdict.checks and not chosen)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
