@@ -124,7 +124,8 @@ class Harness(HouseRules):
             if gradients:
                 got |= {f"gradient of {name}": grad for name, grad in answer["gradients"].items()}
                 leaves = [name for name, value in call.inputs.items() if is_floating(value)]
-                got |= {f"gradient of {name}": g for name, g in zip(leaves, answer["inputs"], strict=True)}
+                # A forged answer may hold too few: what is missing is a gradient that does not come back.
+                got |= {f"gradient of {name}": g for name, g in zip(leaves, answer["inputs"], strict=False)}
             self.compare(attempt, draw, case, call, got, dtype, cotangent)
 
     def compare(
