@@ -69,18 +69,12 @@ def worst_of(job: Job, _: ForkServer) -> tuple[Job, Worst]:
         draw = Draw(seed)
         call: Call = make(draw).cast(dtype)
         given = (call.init, call.params, call.inputs)
-        exact = call.cast(torch.float64)
-        shape = tolerance.evaluate(contract.oracle, call.init, exact.params, exact.inputs, None)["result"].shape
-        cotangent = draw.uniform(*shape, low=-1.0, high=1.0).to(dtype)
-        budget = tolerance.budget(contract.oracle, list(contract.variants), *given, cotangent, dtype, draw.generator)
+        budget = contract().budget(draw, call, dtype, gradients=True)
         for who, attempt in attempts:
             torch.manual_seed(seed)
-            for value, got in tolerance.evaluate(attempt, *given, cotangent).items():
-                used = (
-                    float(tolerance.error_ratio(got, *budget[value]).nan_to_num(nan=torch.inf).max())
-                    if got.numel()
-                    else 0.0
-                )
+            for value, got in tolerance.evaluate(attempt, *given, lambda _, drawn=budget.cotangent: drawn).items():
+                ratio = tolerance.error_ratio(got, budget.exact[value], budget.allowed(value))
+                used = float(ratio.nan_to_num(nan=torch.inf).max()) if got.numel() else 0.0
                 most, at, above = worst.get((who, value), (-1.0, seed, 0))
                 worst[who, value] = (*((used, seed) if used > most else (most, at)), above + (used > 1))
     return job, worst

@@ -27,7 +27,6 @@ sys.path.insert(0, str(PROJECT))
 from benchmarks import subjects  # noqa: E402
 from dojo.content import catalog, files  # noqa: E402
 from dojo.content.master import read_text  # noqa: E402
-from dojo.contracts.checks import oracle_cache  # noqa: E402
 from dojo.contracts.checks.known_bugs import bugs_of  # noqa: E402
 from dojo.grading import parallel  # noqa: E402
 from dojo.grading.options import Entry, Options  # noqa: E402
@@ -59,7 +58,6 @@ def graded(item: Item, server: ForkServer) -> list[Result]:
     They have the inputs of a seed in common, so that the oracle need not be asked for each again.
     """
     name, seed, several = item
-    oracle_cache.enable()
     results = []
     for what, source in several:
         options = Options(seed, diagnose=False, stop_at_first=what.startswith("bug "))

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from dojo.content import catalog
-from dojo.contracts.checks import oracle_cache
 from dojo.grading import diagnosis, parallel
 from dojo.grading.options import Entry, Options
 from dojo.grading.run import run
@@ -50,7 +49,6 @@ def server(core: int | None) -> Iterator[ForkServer]:
     parent = ForkServer()
     server = parent.split(core)
     parallel.import_all()
-    oracle_cache.enable()  # most gradings here have the same seed
     yield server
     server.close()
     parent.close()

@@ -15,6 +15,7 @@ from dojo.grading.kill_matrix import Outcomes, kill_matrix
 from dojo.grading.options import Options
 from dojo.judge.fork_server import ForkServer
 from dojo.verdict.failures import Fault, Raised
+from dojo.verdict.types import Tier
 from tests import house_mistakes
 from tests.candidates import mistakes, right_attempts
 from tests.conftest import SEED, Grade, failures, on_core, told
@@ -119,7 +120,7 @@ def _raised(bugs: dict[str, Bug], outcomes: Outcomes) -> list[tuple[str, Raised]
     ]
 
 
-def _misdiagnosed(bugs: dict[str, Bug], outcomes: Outcomes, checks: list[str]) -> list[tuple[str, list[str]]]:
+def _misdiagnosed(bugs: dict[str, Bug], outcomes: Outcomes, checks: dict[str, Tier]) -> list[tuple[str, list[str]]]:
     """Bugs that are told by no name, or by another one, as the matrix has it."""
     wrong = []
     for name, bug in bugs.items():
@@ -127,17 +128,13 @@ def _misdiagnosed(bugs: dict[str, Bug], outcomes: Outcomes, checks: list[str]) -
             bugs.values(), lambda other, check: _fault(outcomes[other.name].get(check))
         )
         faults = {check: _fault(outcomes[name].get(check)) for check in checks}
-        passed = [check for check in checks if check in outcomes[name] and not faults[check] and not _of_cost(check)]
+        ran = [check for check, tier in checks.items() if tier is not Tier.FAST and check in outcomes[name]]
+        passed = [check for check in ran if not faults[check]]
         told = (diagnosis.of(check, fault, passed) for check, fault in faults.items() if fault)
         told_as = {other.name for other in told if other}
         if told_as != {name} and bug.note != "raises":
             wrong.append((name, sorted(told_as)))
     return wrong
-
-
-def _of_cost(check: str) -> bool:
-    """Whether a check is one of cost, which a diagnosis does not look at."""
-    return any(word in check for word in ("operation_count", "memory_grows", "time_stays", "_operations_for_more"))
 
 
 def _fault(outcome: Fault | Exception | None) -> Fault | None:

@@ -102,7 +102,7 @@ def test_what_is_remembered_is_what_was_computed_and_leaves_the_generator_alike(
     for _ in range(2):
         generator = torch.Generator().manual_seed(7)
         value = oracle_cache.cached(
-            lambda: ("key", oracle_cache.value_key(torch.ones(3))), lambda g=generator: compute(g), generator
+            ("key", oracle_cache.value_key(torch.ones(3))), lambda g=generator: compute(g), generator
         )
         ends.append((value, float(torch.rand((), generator=generator))))
     assert ends[0] == ends[1]

@@ -45,8 +45,11 @@ def made(seed: int, size: int, dtype: torch.dtype, positive: bool = False) -> tu
 
 
 def used(got: Tensor, inputs: dict, dtype: torch.dtype, generator: torch.Generator, once: bool = False) -> float:
-    budget = tolerance.budget(weighted_sum, VARIANTS, {}, {}, inputs, None, dtype, generator, rounded_once=once)
-    return float(tolerance.error_ratio(got, *budget["result"]).max())
+    budget = tolerance.Budget(weighted_sum, VARIANTS, {}, {}, inputs, None, dtype, generator, rounded_once=once)
+    ratio = float(tolerance.error_ratio(got, budget.exact["result"], budget.allowed("result")).max())
+    at_most = budget.usage("result", got)
+    assert at_most is None or ratio <= at_most, "what needs no ensemble is allowed with it too"
+    return ratio
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

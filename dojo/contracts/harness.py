@@ -19,7 +19,7 @@ from dojo.contracts.checks.assertions import Wrong, match, tensor
 from dojo.contracts.checks.inputs import Call, Draw
 from dojo.contracts.checks.oracle_cache import cached, value_key
 from dojo.contracts.checks.timing import Race, race
-from dojo.contracts.checks.tolerance import Formula, is_floating
+from dojo.contracts.checks.tolerance import Budget, Formula, is_floating
 from dojo.judge.protocol import Args, Kwargs
 from dojo.judge.proxy import Attempt, Callee, Module, PreparedCall
 from dojo.verdict.failures import Fault
@@ -97,27 +97,21 @@ class Harness(HouseRules):
         training: bool = True,
     ) -> None:
         """The same for several calls, which go to the worker in one message; the first that fails ends the check."""
-        asked, rounded, cotangents = [], [], []
+        asked, expected = [], []
         for case, made in calls:
             call = made.cast(dtype)
             callee = self.ready(attempt, call, dtype)
             if not training and isinstance(callee, Module):
                 callee.eval()
             args, kwargs = self.arguments(call.to(attempt.device))
-            cotangent = None
-            request: dict[str, Any] = {"target": callee.target, "args": args, "kwargs": kwargs}
-            if gradients:
-                # Bounded: a row without keys may be divided by the smallest normal number, and must not overflow.
-                shape = self.expected(call).shape
-                cotangent = transposed(draw.uniform(*shape, low=-1.0, high=1.0).to(dtype))
-                request |= {"do": "forward_backward", "cotangent": cotangent.to(attempt.device)}
-            else:
-                request |= {"do": "call"}
+            budget = self.budget(draw, call, dtype, gradients)
+            request = {"do": "call", "target": callee.target, "args": args, "kwargs": kwargs}
+            if budget.cotangent is not None:
+                request |= {"do": "forward_backward", "cotangent": transposed(budget.cotangent).to(attempt.device)}
             asked.append((callee, request))
-            rounded.append((case, call))
-            cotangents.append(cotangent)
+            expected.append((case, call, budget))
         answers = attempt.ask_each(asked)
-        for (case, call), cotangent in zip(rounded, cotangents, strict=True):
+        for case, call, budget in expected:
             with self.case_context(attempt, case, call):
                 answer = next(answers)
             got = {"result": answer["value"]}
@@ -126,7 +120,7 @@ class Harness(HouseRules):
                 leaves = [name for name, value in call.inputs.items() if is_floating(value)]
                 # A forged answer may hold too few: what is missing is a gradient that does not come back.
                 got |= {f"gradient of {name}": g for name, g in zip(leaves, answer["inputs"], strict=False)}
-            self.compare(attempt, draw, case, call, got, dtype, cotangent)
+            self.compare(attempt, draw, case, call, got, dtype, budget)
 
     def compare(
         self,
@@ -136,7 +130,7 @@ class Harness(HouseRules):
         call: Call,
         got: dict[str, Any],
         dtype: torch.dtype = torch.float32,
-        cotangent: Tensor | None = None,
+        budget: Budget | None = None,
     ) -> None:
         """Hold results and gradients against the oracle under the error rule."""
         with self.case_context(attempt, case, call):
@@ -145,7 +139,8 @@ class Harness(HouseRules):
                 seen = Section(Label.FACTS, f"got {bare(result.dtype)} for {bare(dtype)}")
                 whose = "input" if any(map(is_floating, call.inputs.values())) else "parameters"
                 raise Wrong(f"the result has the dtype of the {whose}", seen, where=case)
-            for name, (expected, allowed) in self.budget(draw, call, dtype, cotangent).items():
+            budget = budget or self.budget(draw, call, dtype)
+            for name, expected in budget.exact.items():
                 value = got.get(name)
                 if value is None:
                     raise Wrong(f"the result is differentiable: no {name} comes back", where=f"{case}: {name}")
@@ -154,7 +149,9 @@ class Harness(HouseRules):
                 value = value.cpu() if isinstance(value, Tensor) else value
                 inputs = call.inputs if name == "result" else {}
                 try:
-                    worst = match(value, expected, allowed, sentence, axes, inputs=inputs)
+                    worst = budget.usage(name, value)
+                    if worst is None:
+                        worst = match(value, expected, budget.allowed(name), sentence, axes, inputs=inputs)
                 except Wrong as wrong:
                     wrong.where = f"{case}: {name}"
                     attempt.error_ratio = max(attempt.error_ratio, wrong.worst)
@@ -164,21 +161,23 @@ class Harness(HouseRules):
     def expected(self, call: Call) -> Tensor:
         """The oracle's result in float64."""
         exact = call.cast(torch.float64)
-        return tolerance.evaluate(type(self).oracle, exact.init, exact.params, exact.inputs, None)["result"]
+        return tolerance.evaluate(type(self).oracle, exact.init, exact.params, exact.inputs)["result"]
 
-    def budget(
-        self, draw: Draw, call: Call, dtype: torch.dtype, cotangent: Tensor | None
-    ) -> dict[str, tuple[Tensor, Tensor]]:
+    def budget(self, draw: Draw, call: Call, dtype: torch.dtype, gradients: bool = False) -> Budget:
         """What the oracle expects of this call, and how far an attempt may be from it."""
-        mine, given = type(self), (call.init, call.params, call.inputs, cotangent)
-        return cached(
-            lambda: (mine.__module__, mine.__qualname__, dtype, *map(value_key, given)),
+
+        def cotangent_of(result: Tensor) -> Tensor:
+            # Bounded: a row without keys may be divided by the smallest normal number, and must not overflow.
+            return draw.uniform(*result.shape, low=-1.0, high=1.0)
+
+        def compute() -> Budget:
             # Autograd may round parts of a gradient before it adds them up: only results are held to one rounding.
-            lambda: tolerance.budget(
-                mine.oracle, self.variants, *given, dtype, draw.generator, self.rounded_once and cotangent is None
-            ),
-            draw.generator,
-        )
+            once, pull = self.rounded_once and not gradients, cotangent_of if gradients else None
+            return Budget(mine.oracle, self.variants, *given, pull, dtype, draw.generator, once)
+
+        mine, given = type(self), (call.init, call.params, call.inputs)
+        key = (mine.__module__, mine.__qualname__, dtype, gradients, *map(value_key, given))
+        return cached(key, compute, draw.generator)
 
     def ready(self, attempt: Attempt, call: Call, dtype: torch.dtype = torch.float32) -> Callee:
         """The callable under test, ready for calls in this dtype on the device of the grading."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dojo.content.master import read_text
-from dojo.grading.pytest_plugin import GraderPlugin, fault_of, name_of
+from dojo.grading.pytest_plugin import GraderPlugin, fault_of, name_of, tier_of
 from dojo.grading.run import attempt_maker, run_graders
 from dojo.verdict.failures import Fault
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dojo.grading.options import Options
     from dojo.judge.fork_server import ForkServer
     from dojo.judge.proxy import Attempt
+    from dojo.verdict.types import Tier
 
 Outcomes = dict[str, dict[str, Fault | Exception | None]]  # by row and check; an exception is a fault of the grader
 
@@ -35,7 +36,7 @@ class _Matrix(GraderPlugin):
         super().__init__(options)
         self.rows, self._reference, self.wanted, self.brief = rows, reference, wanted, brief
         self.outcomes: Outcomes = {row: {} for row in rows}
-        self.checks: list[str] = []
+        self.checks: dict[str, Tier] = {}
 
     @pytest.fixture
     def attempt(self) -> None:
@@ -51,7 +52,7 @@ class _Matrix(GraderPlugin):
 
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
         check, clocked = name_of(pyfuncitem), "reference" in pyfuncitem._fixtureinfo.argnames
-        self.checks.append(check)
+        self.checks[check] = tier_of(pyfuncitem)
         for row, attempt in sorted(self.rows.items(), key=lambda item: self.rejected(item[0])):
             if self.brief and self.rejected(row) and any(found.get(check) for found in self.outcomes.values()):
                 break  # those that come now have been rejected, and the check has rejected one
@@ -70,8 +71,8 @@ def kill_matrix(
     server: ForkServer,
     wanted: Callable[[str, str, bool], bool] = lambda row, check, clocked: not clocked,
     brief: bool = False,
-) -> tuple[Outcomes, list[str]]:
-    """What every check comes to for every source, by the sources' names; and the names of all checks in their order.
+) -> tuple[Outcomes, dict[str, Tier]]:
+    """What every check comes to for every source, by the sources' names; and the tier of every check, in their order.
 
     `wanted(row, check, clocked)` says which are run; those with a clock are left out unless it asks for them. A source
     that cannot be imported fails every check. A brief matrix leaves out what tells nothing new about a single row or

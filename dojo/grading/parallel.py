@@ -34,7 +34,8 @@ def side_by_side(
     import_all()
     parts = shared_out(entries, options, count)
     with WorkerPool(run_part, server, min(count, len(parts))) as pool, screen.progress(len(entries)) as progress:
-        verdicts = pool.map(parts, lambda _: progress.advance())
+        # Later katas are made of the earlier ones and take longer: what is begun last should be over soon.
+        verdicts = pool.map(parts[::-1], lambda _: progress.advance())[::-1]
     return verdicts if len(entries) == len(parts) else [joined(verdicts, options)]
 
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import pytest
 from _pytest._io import TerminalWriter
 
-from dojo.contracts.checks import oracle_cache
 from dojo.contracts.checks.assertions import Wrong
 from dojo.contracts.checks.inputs import Draw
 from dojo.contracts.checks.known_bugs import Bug, bugs_of
@@ -52,7 +51,6 @@ class Subject:
     @cached_property
     def diagnosis(self) -> Diagnosis[pytest.Function]:
         """The known bugs of this kata; one that cannot be planted is for the tests to tell, not for the user."""
-        oracle_cache.enable()  # the bugs get the attempt's inputs
         bugs = bugs_of(self.kata, self.items[0].module)
         return Diagnosis([bug for bug in bugs if bug.fits(self.reference.source)], self._fault_of)
 
@@ -65,7 +63,7 @@ class Subject:
 
     def passed(self) -> Iterator[pytest.Function]:
         """The checks without a clock that the attempt passes; those that are not yet done, here, are run for it."""
-        mine = [item for item in self.items if _tier(item) is not Tier.FAST]
+        mine = [item for item in self.items if tier_of(item) is not Tier.FAST]
         mine.sort(key=lambda item: item.nodeid not in self.checks)  # what other judges run comes last
         for item in mine:
             check = self.checks.get(item.nodeid)
@@ -118,11 +116,11 @@ class GraderPlugin:
         config.pluginmanager.register(_SilentTerminal(), "terminalreporter")
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        kept = [item for item in items if self.options.tier in (None, _tier(item))]
+        kept = [item for item in items if self.options.tier in (None, tier_of(item))]
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         order = list(Tier)
         katas = list(dict.fromkeys(item.path.stem for item in items))
-        kept.sort(key=lambda item: (katas.index(item.path.stem), order.index(_tier(item))))
+        kept.sort(key=lambda item: (katas.index(item.path.stem), order.index(tier_of(item))))
         self.places = {item.nodeid: place for place, item in enumerate(kept)}
         self.every = [item for item in kept if isinstance(item, pytest.Function)]
         first, step = self.options.part
@@ -163,7 +161,7 @@ class Judging(GraderPlugin):
         for item in session.items:
             assert isinstance(item, pytest.Function)
             unseen = Section(Label.CONTRACT, "our fault, not yours: this check did not run to its end")
-            check = Check(name_of(item), _tier(item), Outcome.GRADER_ERROR, sections=[unseen])
+            check = Check(name_of(item), tier_of(item), Outcome.GRADER_ERROR, sections=[unseen])
             check.place = self.places[item.nodeid]
             self.subjects[item.path.stem].checks[item.nodeid] = check
         for item in self.every:
@@ -255,7 +253,7 @@ def _unparametrized(item: pytest.Item) -> str:
     return name_of(item).partition("[")[0]
 
 
-def _tier(item: pytest.Item) -> Tier:
+def tier_of(item: pytest.Item) -> Tier:
     marks = [tier for tier in Tier if item.get_closest_marker(tier)]
     if len(marks) != 1:
         raise pytest.UsageError(f"{item.nodeid} must carry exactly one of the marks {', '.join(Tier)}")

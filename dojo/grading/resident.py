@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dojo.contracts.checks import oracle_cache
 from dojo.grading import parallel
 from dojo.grading.options import Entry, Options
 from dojo.judge.fork_server import ForkServer
@@ -26,7 +25,7 @@ class ResidentGrader:
         self._server = ForkServer()
         parallel.import_all()
         self._size = parallel.judges()
-        self._pool = WorkerPool(_grade_and_remember, self._server, self._size)
+        self._pool = WorkerPool(_grade_with_spares, self._server, self._size)
 
     def prepare(self, kata: Kata) -> None:
         """Grade the solution in every process, so that oracles are known before the first attempt is there."""
@@ -66,8 +65,6 @@ class ResidentGrader:
         self.close()
 
 
-def _grade_and_remember(part: parallel.Part, server: ForkServer) -> Verdict:
-    if not oracle_cache.enabled():
-        oracle_cache.enable()
-        server.spares = WORKERS
+def _grade_with_spares(part: parallel.Part, server: ForkServer) -> Verdict:
+    server.spares = WORKERS
     return parallel.run_part(part, server)

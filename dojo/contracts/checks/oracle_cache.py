@@ -1,46 +1,34 @@
-"""What a process that grades the same inputs again and again need not compute again: oracles and error budgets."""
+"""What need not be computed again for the same inputs: oracles and error budgets, within a grading and the next."""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Hashable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-_known: dict[Hashable, tuple[Any, Tensor]] | None = None
+_known: dict[Hashable, tuple[Any, Tensor]] = {}
 MOST = 4000
 
 
-def enable() -> None:
-    """Remember from now on, and what is remembered already."""
-    global _known
-    _known = {} if _known is None else _known
-
-
-def enabled() -> bool:
-    """Whether anything is remembered."""
-    return _known is not None
-
-
-def cached(key_of: Callable[[], Hashable], compute: Callable[[], Any], generator: torch.Generator) -> Any:
+def cached(key: Hashable, compute: Callable[[], Any], generator: torch.Generator) -> Any:
     """What `compute` gives for a key, from the cache where it is known; the generator ends as `compute` left it."""
-    if _known is None:
-        return compute()
-    key = key_of()
-    if key not in _known:
+    if (known := _known.get(key)) is None:
         if len(_known) >= MOST:
             _known.clear()
-        _known[key] = compute(), generator.get_state()
-    value, state = _known[key]
+        known = _known[key] = compute(), generator.get_state()
+    value, state = known
     generator.set_state(state)
     return value
 
 
 def value_key(value: Any) -> Hashable:
-    """A key that is equal for equal values: tensors by dtype, shape and numbers."""
+    """A key that is equal for equal values: tensors by dtype, shape and bytes."""
     if isinstance(value, Tensor):
-        return value.dtype, tuple(value.shape), tuple(value.detach().flatten().tolist())
+        dense = value.detach().contiguous()
+        return value.dtype, tuple(value.shape), ctypes.string_at(dense.data_ptr(), dense.nbytes)
     if isinstance(value, dict):
         return tuple((name, value_key(item)) for name, item in value.items())
     return value

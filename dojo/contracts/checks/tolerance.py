@@ -11,16 +11,19 @@ tolerance: a row of zeros allows zeros alone. A row is the last dimension.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
 PERTURBATIONS = 2
+SMALL = 0.5  # of what is allowed whatever the ensemble does: nearer than this, the ensemble need not be asked
 HALF = (torch.float16, torch.bfloat16)
 UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # which PyTorch compares with no signed integer
 Values = dict[str, Any]
 Formula = Callable[..., Tensor]
+Cotangent = Callable[[Tensor], Tensor]  # of a result
 
 
 def compute_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -33,17 +36,19 @@ def cast(values: Values, dtype: torch.dtype) -> Values:
     return {k: v.detach().to(dtype) if is_floating(v) else v for k, v in values.items()}
 
 
-def evaluate(formula: Formula, init: Values, params: Values, inputs: Values, cotangent: Tensor | None) -> Values:
-    """The result of a formula, and with a cotangent also its vector-Jacobian products, by name.
+def evaluate(
+    formula: Formula, init: Values, params: Values, inputs: Values, cotangent_of: Cotangent | None = None
+) -> Values:
+    """The result of a formula, and with its cotangent also its vector-Jacobian products, by name.
 
     Keys are `result` and `gradient of NAME` for each floating tensor among inputs and parameters. A cotangent of
     another shape than the result's, as only a wrong result can have had, gives no products.
     """
-    params, inputs = ({k: _leaf(v, cotangent is not None) for k, v in d.items()} for d in (params, inputs))
-    with torch.set_grad_enabled(cotangent is not None):
+    params, inputs = ({k: _leaf(v, cotangent_of is not None) for k, v in d.items()} for d in (params, inputs))
+    with torch.set_grad_enabled(cotangent_of is not None):
         result = formula(init, params, **inputs)
     found = {"result": result.detach()}
-    if cotangent is not None and cotangent.shape == result.shape:
+    if cotangent_of is not None and (cotangent := cotangent_of(found["result"])).shape == result.shape:
         sources = {k: v for k, v in (inputs | params).items() if is_floating(v)}
         grads = pull_back(result, cotangent, list(sources.values()))
         for (name, source), grad in zip(sources.items(), grads, strict=True):
@@ -57,52 +62,91 @@ def pull_back(result: Tensor, cotangent: Tensor, sources: list[Tensor]) -> tuple
     return torch.autograd.grad((result * cotangent.to(result)).sum(), sources, allow_unused=True)
 
 
-def budget(
-    oracle: Formula,
-    variants: Sequence[Formula],
-    init: Values,
-    params: Values,
-    inputs: Values,
-    cotangent: Tensor | None,
-    dtype: torch.dtype,
-    generator: torch.Generator,
-    rounded_once: bool = False,
-) -> dict[str, tuple[Tensor, Tensor]]:
-    """The oracle's values and the allowed errors, both float64, for the result and each gradient.
+class Budget:
+    """What the oracle gives for one call, and how far an attempt may be from it.
 
-    `params` and `inputs` are already rounded to `dtype`. With `rounded_once`, half precision is held to float32
-    arithmetic and one rounding to `dtype`, instead of to the ensemble in half precision.
+    `exact` holds the oracle's values in float64, by `result` and `gradient of NAME`; `cotangent` is what the gradients
+    are pulled back from. `params` and `inputs` are already rounded to `dtype`. With `rounded_once`, half precision is
+    held to float32 arithmetic and one rounding to `dtype`, instead of to the ensemble in half precision.
     """
-    exact_params, exact_inputs = cast(params, torch.float64), cast(inputs, torch.float64)
-    exact_cotangent = None if cotangent is None else cotangent.double()
-    exact = evaluate(oracle, init, exact_params, exact_inputs, exact_cotangent)
-    once = rounded_once and dtype in HALF
-    arithmetic = torch.float32 if once else compute_dtype(dtype)
-    errors = {k: torch.zeros_like(v) for k, v in exact.items()}
 
-    low_params, low_inputs = cast(params, arithmetic), cast(inputs, arithmetic)
-    members = [(variant, low_params, low_inputs) for variant in variants]
-    if arithmetic in HALF:
-        members.append((variants[0], cast(params, torch.float32), cast(inputs, torch.float32)))
-    for variant, some_params, some_inputs in members:
-        for name, value in evaluate(variant, init, some_params, some_inputs, cotangent).items():
-            errors[name] = torch.fmax(errors[name], (value.to(arithmetic).double() - exact[name]).abs())
+    def __init__(
+        self,
+        oracle: Formula,
+        variants: Sequence[Formula],
+        init: Values,
+        params: Values,
+        inputs: Values,
+        cotangent_of: Cotangent | None,
+        dtype: torch.dtype,
+        generator: torch.Generator,
+        rounded_once: bool = False,
+    ) -> None:
+        self.oracle, self.variants, self.init, self.dtype = oracle, variants, init, dtype
+        self.params, self.inputs, self.cotangent_of = params, inputs, cotangent_of
+        self.once = rounded_once and dtype in HALF
+        self.arithmetic = torch.float32 if self.once else compute_dtype(dtype)
+        self.cotangent: Tensor | None = None
+        self.exact_params, self.exact_inputs = cast(params, torch.float64), cast(inputs, torch.float64)
+        self.exact = self._evaluate(oracle, self.exact_params, self.exact_inputs)
+        # What is drawn later, for some attempts and not for others, must not change the inputs that follow.
+        self._seed = int(torch.randint(2**62, (), generator=generator))
 
-    moves = {k: torch.zeros_like(v) for k, v in exact.items()}
-    ulp = torch.finfo(arithmetic).eps
-    for _ in range(PERTURBATIONS):
-        moved_params, moved_inputs = (_nudged(d, ulp, generator) for d in (exact_params, exact_inputs))
-        for name, value in evaluate(oracle, init, moved_params, moved_inputs, exact_cotangent).items():
-            moves[name] = torch.fmax(moves[name], (value - exact[name]).abs())
+    def usage(self, name: str, got: Any) -> float | None:
+        """The error in units of the allowed error, at most, where it is small beyond doubt; else None.
 
-    allowances = {}
-    for name, value in exact.items():
-        allowed = 16 * _row(errors[name]) + 16 * _row(moves[name])
-        allowed = allowed + 32 * ulp * (_finite(value).abs() + _rms(value)) + _smallest(arithmetic)
-        if once:
-            allowed = allowed + 2 * torch.finfo(dtype).eps * _finite(value).abs() + 4 * _smallest(dtype)
-        allowances[name] = (value, allowed)
-    return allowances
+        Few right results are further off than this, and the ensemble need not be computed for the others.
+        """
+        expected = self.exact[name]
+        if not is_floating(got) or got.shape != expected.shape:
+            return None
+        ratio = error_ratio(got, expected, self._floor(name))
+        worst = float(ratio.max()) if ratio.numel() else 0.0
+        return worst if worst <= SMALL else None
+
+    def allowed(self, name: str) -> Tensor:
+        """The allowed error of each element, in float64."""
+        errors, moves = self._spread
+        return self._floor(name) + 16 * _row(errors[name]) + 16 * _row(moves[name])
+
+    def _floor(self, name: str) -> Tensor:
+        """What is allowed whatever the ensemble does."""
+        value = self.exact[name]
+        size = _finite(value).abs()
+        floor = 32 * torch.finfo(self.arithmetic).eps * (size + _rms(value)) + _smallest(self.arithmetic)
+        if self.once:
+            floor = floor + 2 * torch.finfo(self.dtype).eps * size + 4 * _smallest(self.dtype)
+        return floor
+
+    @cached_property
+    def _spread(self) -> tuple[Values, Values]:
+        """The worst errors of the accepted evaluations, and how far the oracle moves with its inputs."""
+        errors = {k: torch.zeros_like(v) for k, v in self.exact.items()}
+        low_params, low_inputs = cast(self.params, self.arithmetic), cast(self.inputs, self.arithmetic)
+        members = [(variant, low_params, low_inputs) for variant in self.variants]
+        if self.arithmetic in HALF:
+            members.append((self.variants[0], cast(self.params, torch.float32), cast(self.inputs, torch.float32)))
+        for variant, params, inputs in members:
+            for name, value in self._evaluate(variant, params, inputs).items():
+                errors[name] = torch.fmax(errors[name], (value.to(self.arithmetic).double() - self.exact[name]).abs())
+
+        moves = {k: torch.zeros_like(v) for k, v in self.exact.items()}
+        ulp, generator = torch.finfo(self.arithmetic).eps, torch.Generator().manual_seed(self._seed)
+        for _ in range(PERTURBATIONS):
+            params, inputs = (_nudged(d, ulp, generator) for d in (self.exact_params, self.exact_inputs))
+            for name, value in self._evaluate(self.oracle, params, inputs).items():
+                moves[name] = torch.fmax(moves[name], (value - self.exact[name]).abs())
+        return errors, moves
+
+    def _evaluate(self, formula: Formula, params: Values, inputs: Values) -> Values:
+        return evaluate(formula, self.init, params, inputs, self.cotangent_of and self._cotangent)
+
+    def _cotangent(self, result: Tensor) -> Tensor:
+        """The cotangent, made for the first result, which is the oracle's."""
+        if self.cotangent is None and self.cotangent_of is not None:
+            self.cotangent = self.cotangent_of(result).to(self.dtype)
+        assert self.cotangent is not None
+        return self.cotangent
 
 
 def error_ratio(got: Tensor, expected: Tensor, allowed: Tensor | None) -> Tensor:
@@ -128,7 +172,7 @@ def is_floating(value: Any) -> bool:
 
 
 def _leaf(value: Any, grad: bool) -> Any:
-    return value.detach().clone().requires_grad_(grad) if is_floating(value) else value
+    return value.detach().requires_grad_(grad) if is_floating(value) else value
 
 
 def _nudged(values: Values, ulp: float, generator: torch.Generator) -> Values:
