@@ -78,7 +78,7 @@ def troubles(kata: catalog.Kata, server: ForkServer, brief: bool) -> list[str]:
     own = {bug.name for bug in catalog.load(kata.grader).BUGS.own}
     bugs = {name: bug for name, bug in every.items() if not brief or name in own}
     sources = {name: bug.plant(source) for name, bug in bugs.items()} | mistakes(kata.name)
-    outcomes, checks = kill_matrix(kata, sources, options, server, brief=brief)
+    outcomes, checks = kill_matrix(kata, sources, options, server, every_place=not brief)
     unhurt = {row for row, found in outcomes.items() if not any(found.values())}
     if unhurt:  # what only takes its time
         rows = {row: sources[row] for row in unhurt}
@@ -147,7 +147,8 @@ def _unfailed_by(sources: dict[str, str], kata: catalog.Kata, unfailed: list[str
         return unfailed
 
     def wanted(row: str, check: str, clocked: bool) -> bool:
-        return check in unfailed and (not clocked or row == house_mistakes.SLOW)
+        return check in unfailed and clocked == (row == house_mistakes.SLOW)
 
-    outcomes, _ = kill_matrix(kata, sources, Options(SEED, only=frozenset(unfailed)), server, wanted)
+    options = Options(SEED, only=frozenset(unfailed))
+    outcomes, _ = kill_matrix(kata, sources, options, server, wanted, every_place=False, every_row=False)
     return [check for check in unfailed if not any(isinstance(found.get(check), Fault) for found in outcomes.values())]

@@ -31,10 +31,12 @@ class _Matrix(GraderPlugin):
         rows: dict[str, Attempt],
         reference: Attempt,
         wanted: Callable[[str, str, bool], bool],
-        brief: bool,
+        every_place: bool,
+        every_row: bool,
     ) -> None:
         super().__init__(options)
-        self.rows, self._reference, self.wanted, self.brief = rows, reference, wanted, brief
+        self.rows, self._reference, self.wanted = rows, reference, wanted
+        self.every_place, self.every_row = every_place, every_row
         self.outcomes: Outcomes = {row: {} for row in rows}
         self.checks: dict[str, Tier] = {}
 
@@ -54,7 +56,8 @@ class _Matrix(GraderPlugin):
         check, clocked = name_of(pyfuncitem), "reference" in pyfuncitem._fixtureinfo.argnames
         self.checks[check] = tier_of(pyfuncitem)
         for row, attempt in sorted(self.rows.items(), key=lambda item: self.rejected(item[0])):
-            if self.brief and self.rejected(row) and any(found.get(check) for found in self.outcomes.values()):
+            needless = self.rejected(row) or not self.every_row
+            if needless and not self.every_place and any(found.get(check) for found in self.outcomes.values()):
                 break  # those that come now have been rejected, and the check has rejected one
             if self.wanted(row, check, clocked):
                 try:
@@ -70,18 +73,19 @@ def kill_matrix(
     options: Options,
     server: ForkServer,
     wanted: Callable[[str, str, bool], bool] = lambda row, check, clocked: not clocked,
-    brief: bool = False,
+    every_place: bool = True,
+    every_row: bool = True,
 ) -> tuple[Outcomes, dict[str, Tier]]:
     """What every check comes to for every source, by the sources' names; and the tier of every check, in their order.
 
     `wanted(row, check, clocked)` says which are run; those with a clock are left out unless it asks for them. A source
-    that cannot be imported fails every check. A brief matrix leaves out what tells nothing new about a single row or
-    column: a check that has failed a row is not run on rows that have been rejected.
+    that cannot be imported fails every check. Without every place, what tells nothing new about a row or a column is
+    left out: a check that has failed a row is not run on rows that have been rejected, and without every row on none.
     """
     make = attempt_maker(options, server)
     rows = {name: make(source, "attempt.py") for name, source in sources.items()}
     reference = make(read_text(kata.master), kata.say(kata.master))
-    matrix = _Matrix(options, rows, reference, wanted, brief)
+    matrix = _Matrix(options, rows, reference, wanted, every_place, every_row)
     try:
         run_graders([kata.grader], matrix)
     finally:
