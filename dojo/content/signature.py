@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from dojo.content.master import read_text
 
@@ -18,7 +19,21 @@ class Signature:
     required: int  # how many of them have no default
     axes: dict[str, str]  # of each tensor among the inputs, and of the `result`: "batch seq d_model"
     kind: str  # jaxtyping's word for the result: Float, Int or Bool; empty where it is no tensor
+    defaults: dict[str, Any]  # of the optional inputs
     init: tuple[str, ...] = ()  # the constructor's arguments by position
+    init_defaults: dict[str, Any] = field(default_factory=dict)
+
+    def call(self, inputs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Inputs by position as far as the signature allows it, and the others by name."""
+        return _by_position(self.inputs, self.defaults, inputs)
+
+    def construction(self, init: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The same of a constructor's arguments."""
+        return _by_position(self.init, self.init_defaults, init)
+
+    def in_order(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Inputs in the order of the signature."""
+        return {name: inputs[name] for name in self.inputs if name in inputs}
 
 
 @lru_cache(maxsize=64)
@@ -34,9 +49,11 @@ def signature_of(master: Path, name: str) -> Signature:
             return _of(node, skip=0)
         if isinstance(node, ast.ClassDef) and node.name == name:
             methods = {each.name: each for each in _members(tree, node)}
-            init = methods["__init__"].args.args if "__init__" in methods else []
             found = _of(methods["forward"], skip=1)
-            return Signature(found.inputs, found.required, found.axes, found.kind, tuple(a.arg for a in init[1:]))
+            if "__init__" not in methods:
+                return found
+            init = tuple(argument.arg for argument in methods["__init__"].args.args[1:])
+            return replace(found, init=init, init_defaults=_defaults(methods["__init__"]))
     raise LookupError(f"{master} defines no {name}")
 
 
@@ -54,7 +71,21 @@ def _of(function: ast.FunctionDef, skip: int) -> Signature:
     axes = {a.arg: shape for a in (*arguments, *keywords) if (shape := _annotated(a.annotation)[1])}
     kind, result = _annotated(function.returns)
     names = tuple(a.arg for a in arguments)
-    return Signature(names, len(arguments) - len(function.args.defaults), axes | {"result": result}, kind)
+    defaults = _defaults(function)
+    return Signature(names, len(arguments) - len(defaults), axes | {"result": result}, kind, defaults)
+
+
+def _defaults(function: ast.FunctionDef) -> dict[str, Any]:
+    """The default values of what may be given by position."""
+    values = [ast.literal_eval(default) for default in function.args.defaults]
+    return dict(zip([a.arg for a in function.args.args[-len(values) :]] if values else [], values, strict=True))
+
+
+def _by_position(names: tuple[str, ...], defaults: dict[str, Any], given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    count = max((number for number, name in enumerate(names, 1) if name in given), default=0)
+    return tuple({**defaults, **given}[name] for name in names[:count]), {
+        name: value for name, value in given.items() if name not in names
+    }
 
 
 def _annotated(annotation: ast.expr | None) -> tuple[str, str]:

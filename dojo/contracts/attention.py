@@ -28,6 +28,9 @@ FUSED = Ban(
 NO_KEY_FOR_THE_SECOND = torch.tensor([True, False])[:, None, None, None]
 
 
+FAR_BELOW = 5e4  # minus this, and no number that a mask may be filled with instead of -inf, unless it is finfo.min
+
+
 def one_head_blind(d: Draw, heads: int) -> Tensor:
     """A mask (1, heads, 5, 5) by which some queries see nothing in one head and something in the others."""
     mask = d.mask(1, heads, 5, 5)
@@ -131,28 +134,34 @@ class AttentionContract(UnnormedContract):
                 return lambda d: cls.call(d, batch, seq)
             return lambda d: cls.call(d, batch, seq, mask=d.mask(*mask, share=share))
 
-        own = {
+        cls.cases = {
             "no_mask": case(),
             "a_mask_for_all": case(5, 5),
             "a_mask_for_each_entry_of_the_batch": case(2, 1, 5, 5),
             "padding": case(2, 1, 1, 5),
             "a_mask_for_each_head": case(1, h, 5, 5),
             "a_mask_for_each_head_of_each_entry": case(2, h, 5, 5, share=0.4),
+            "as_many_heads_as_tokens": lambda d: cls.call(d, 2, 4, heads=4, mask=d.mask(2, 1, 1, 4)),
+        } | cls.__dict__.get("cases", {})
+        cls.hard_cases = {
             "three_axes_of_mask": case(h, 5, 5),
             "three_axes_of_mask_and_as_many_entries_as_heads": case(h, 5, 5, batch=h),
-            "queries_hidden_in_one_head_alone": lambda d: cls.call(d, 2, 5, mask=one_head_blind(d, h)),
-            "as_many_heads_as_tokens": lambda d: cls.call(d, 2, 4, heads=4, mask=d.mask(2, 1, 1, 4)),
             "very_large_scores": lambda d: cls.call(d, 2, 5, logit_scale=150.0, mask=d.mask(2, 1, 5, 5)),
             "very_large_scores_and_no_mask": lambda d: cls.call(d, 2, 5, logit_scale=150.0),
+            "scores_far_below_zero": cls.far_below_zero,
+        } | cls.__dict__.get("hard_cases", {})
+        cls.dead_rows = {
+            "one_query_of_each_head": lambda d: cls.call(d, 2, 5, mask=d.mask(2, h, 5, 5, dead_row=True)),
+            "one_query_of_all": lambda d: cls.call(d, 2, 5, mask=d.mask(5, 5, dead_row=True)),
             "one_entry_is_all_padding": lambda d: cls.call(
                 d, 2, 5, mask=torch.tensor([True, False])[:, None, None, None].expand(2, 1, 1, 5) & d.mask(5, 5)
             ),
-        }
-        cls.cases = own | cls.__dict__.get("cases", {})
+            "queries_hidden_in_one_head_alone": lambda d: cls.call(d, 2, 5, mask=one_head_blind(d, h)),
+            "one_token_that_sees_nothing": lambda d: cls.call(d, 2, 1, mask=NO_KEY_FOR_THE_SECOND),
+        } | cls.__dict__.get("dead_rows", {})
         cls.more_shapes = {
             "one_token": case(batch=2, seq=1),
             "one_entry_one_token": case(batch=1, seq=1),
-            "one_token_that_sees_nothing": lambda d: cls.call(d, 2, 1, mask=NO_KEY_FOR_THE_SECOND),
             "one_head": lambda d: cls.call(d, 2, 5, heads=1, head_dim=6, mask=d.mask(2, 1, 1, 5)),
             "head_dim_one": lambda d: cls.call(d, 2, 5, heads=h, head_dim=1),
         } | cls.__dict__.get("more_shapes", {})
@@ -163,6 +172,20 @@ class AttentionContract(UnnormedContract):
             "width": lambda d, n: cls.call(d, 2, 5, head_dim=n, mask=d.mask(5, 5)),
         } | cls.__dict__.get("growth", {})
         super().complete()
+
+    @classmethod
+    def far_below_zero(cls, d: Draw) -> Call:
+        """All heads alike, tokens nearly alike, and keys the negative of the queries: every score is far below zero."""
+        made = cls.call(d, 2, 5, mask=d.mask(2, 1, 5, 5))
+        token = d.normal(made.init["d_model"])
+        rows = made.params["q_proj.weight"][: cls.head_dim]
+        rows = rows * (FAR_BELOW * cls.head_dim**0.5) ** 0.5 / (rows @ token).norm()
+        alike = {
+            name: rows.repeat(len(made.params[name]) // cls.head_dim, 1) for name in ("q_proj.weight", "k_proj.weight")
+        }
+        alike["k_proj.weight"] = -alike["k_proj.weight"]
+        made = replace(made, params=made.params | alike)
+        return made.with_inputs(x=token + 0.02 * d.normal(2, 5, len(token)))
 
     @classmethod
     def precision_sensitive(cls, d: Draw) -> Call:

@@ -2,7 +2,9 @@
 
 Each test's name is a sentence of the contract; its tier is its mark. What a subclass states besides `Harness`'s:
 
-- `cases`, small ones first; `more_shapes`, further shapes that house rule 1 asks for;
+- `cases`, small ones first, ordinary ones alone: what the field's own code gets right; `more_shapes`, further shapes
+  that house rule 1 asks for; `dead_rows`, masks by which a query may attend to nothing; `hard_cases`, what else is not
+  ordinary;
 - `oracle(init, params, **inputs)`, dumber than the solution or someone else's, differentiable in float64;
 - `variants`, at least three accepted evaluations of the same map, the least accurate accepted one among them;
 - `ban`, `time_limit`, for what it may use and cost, and `near_300`.
@@ -43,6 +45,8 @@ class Contract(Harness):
     call: ClassVar[Callable[..., Call]]
     cases: ClassVar[dict[str, Maker]]
     more_shapes: ClassVar[dict[str, Maker]] = {}
+    dead_rows: ClassVar[dict[str, Maker]] = {}
+    hard_cases: ClassVar[dict[str, Maker]] = {}
     representative: ClassVar[tuple[str, ...] | None] = None  # the cases for dtype and layout; None for all
     ban: ClassVar[Ban] = NOTHING_BANNED
     near_300: Maker
@@ -54,16 +58,18 @@ class Contract(Harness):
 
     needs: ClassVar[dict[str, str]] = {
         "test_any_leading_dimensions_and_length_one": "more_shapes",
+        "test_a_query_that_may_attend_to_nothing_gets_zeros": "dead_rows",
+        "test_hard_cases_match_the_definition": "hard_cases",
         "test_float16_values_near_300_do_not_overflow": "near_300",
         "test_memory_grows_no_faster_than_the_input": "linear_in",
-        "test_optional_inputs_are_taken_in_this_order": "optional_inputs",
+        "test_optional_inputs_may_be_given_by_name": "optional_inputs",
     }
     optional_inputs: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def complete(cls) -> None:
-        cls.cases = {name: cls._maker(case) for name, case in cls.cases.items()}
-        cls.more_shapes = {name: cls._maker(case) for name, case in cls.more_shapes.items()}
+        for table in ("cases", "more_shapes", "dead_rows", "hard_cases"):
+            setattr(cls, table, {name: cls._maker(case) for name, case in getattr(cls, table).items()})
         cls.timed = cls._maker(cls.timed)
         if hasattr(cls, "near_300"):
             cls.near_300 = cls._maker(cls.near_300)
@@ -86,28 +92,32 @@ class Contract(Harness):
         self.verify_all(attempt, draw, ((case, make(draw)) for case, make in self.cases.items()), gradients=True)
 
     @core
-    def test_optional_inputs_are_taken_in_this_order(self, attempt: Attempt, draw: Draw) -> None:
-        made = max((make(draw) for make in self.cases.values()), key=lambda call: len(call.inputs))
-        given = {name: made.inputs.get(name) for name in self.signature.inputs}
-        while given[next(reversed(given))] is None:
-            given.popitem()
-        told = f"all inputs by position: {', '.join(given)}"
-        with self.case_context(attempt, told, made):
-            inputs = tuple(made.with_inputs(**given).to(attempt.device).inputs.values())
-            got = {"result": self.ready(attempt, made).request(inputs, {})["value"]}
-        self.compare(attempt, draw, told, made, got)
+    def test_optional_inputs_may_be_given_by_name(self, attempt: Attempt, draw: Draw) -> None:
+        for name in self.optional_inputs:
+            made = next((each for each in (make(draw) for make in self.cases.values()) if name in each.inputs), None)
+            if made is None:
+                continue
+            args, kwargs = self.arguments(made.to(attempt.device))
+            count = self.signature.required
+            named = dict(zip(self.signature.inputs[count:], args[count:], strict=False)) | kwargs
+            told = f"by name: {', '.join(named)}"
+            with self.case_context(attempt, told, made):
+                got = {"result": self.ready(attempt, made).request(args[:count], named)["value"]}
+            self.compare(attempt, draw, told, made, got)
 
     @core
     def test_uses_only_what_is_allowed(self, attempt: Attempt, draw: Draw) -> None:
         watched = list(self.ban.functions)
         chosen = [make(draw) for make in self.representative_cases().values()]
         inits = {repr(made.init): made.init for made in chosen if made.init or made.params}
-        built = [(getattr(attempt, self.name), (), init) for init in inits.values()]
+        built = [(getattr(attempt, self.name), *self.signature.construction(init)) for init in inits.values()]
+        if self.ban != NOTHING_BANNED and built:
+            self.ban.judge(attempt.observed(built, watched), attempt.parts, once=True)
         prepared = [self.prepare_call(attempt, made) for made in chosen]
-        self.ban.judge(attempt.observed([*built, *prepared], watched), attempt.parts)
+        self.ban.judge(attempt.observed(prepared, watched), attempt.parts)
         if self.ban == NOTHING_BANNED:
             return
-        prepared = [self.prepare_call(attempt, make(draw)) for make in (self.cases | self.more_shapes).values()]
+        prepared = [self.prepare_call(attempt, make(draw)) for make in self.cases.values()]
         self.ban.judge(attempt.observed(prepared, watched, counted=False), attempt.parts)
         prepared = [self.prepare_call(attempt, made) for made in chosen]
         prepared = [(each.eval(), args, kwargs) for each, args, kwargs in prepared if isinstance(each, Module)]
@@ -120,10 +130,22 @@ class Contract(Harness):
             prepared.append((self.ready(attempt, call, dtype), *self.arguments(call.to(attempt.device))))
         with suppress(Raised):  # what fails with gradients or in another dtype is for other checks to tell
             self.ban.judge(attempt.observed(prepared, watched, counted=False, gradients=True), attempt.parts)
+        for make in (self.more_shapes | self.hard_cases | self.dead_rows).values():
+            with suppress(Raised):
+                reading = attempt.observed([self.prepare_call(attempt, make(draw))], watched, counted=False)
+                self.ban.judge(reading, attempt.parts)
 
     @robust
     def test_any_leading_dimensions_and_length_one(self, attempt: Attempt, draw: Draw) -> None:
         self.verify_all(attempt, draw, ((case, make(draw)) for case, make in self.more_shapes.items()), gradients=True)
+
+    @robust
+    def test_a_query_that_may_attend_to_nothing_gets_zeros(self, attempt: Attempt, draw: Draw) -> None:
+        self.verify_all(attempt, draw, ((case, make(draw)) for case, make in self.dead_rows.items()), gradients=True)
+
+    @robust
+    def test_hard_cases_match_the_definition(self, attempt: Attempt, draw: Draw) -> None:
+        self.verify_all(attempt, draw, ((case, make(draw)) for case, make in self.hard_cases.items()), gradients=True)
 
     @robust
     def test_float64_is_at_least_as_accurate_as_float32(self, attempt: Attempt, draw: Draw) -> None:
@@ -156,7 +178,7 @@ class Contract(Harness):
             asked.append((callee, request))
             calls.append((case, dtype, call))
         for (case, dtype, call), reply in zip(calls, attempt.ask_each(asked), strict=True):
-            sent = [(k, v) for k, v in call.inputs.items() if isinstance(v, Tensor)]
+            sent = [(k, v) for k, v in self.signature.in_order(call.inputs).items() if isinstance(v, Tensor)]
             for (name, value), after in zip(sent, reply["inputs"], strict=True):
                 if value.shape != after.shape or not ((value == after) | (value.isnan() & after.isnan())).all():
                     told = "" if dtype is torch.float32 else f" in {bare(dtype)}"
@@ -196,11 +218,12 @@ class Contract(Harness):
     @fast
     def test_operation_count_does_not_grow(self, attempt: Attempt, draw: Draw) -> None:
         for axis, make in self.growth.items():
-            counts = []
-            for size in self.growth_sizes:
+
+            def count(size: int, make: Callable[[Draw, int], Call] = make) -> int:
                 callee, args, kwargs = self.prepare_call(attempt, make(draw, size))
-                counts.append(operation_count(callee.operations(*args, **kwargs)))
-            assert_constant_op_count(axis, self.growth_sizes, counts)
+                return operation_count(callee.operations(*args, **kwargs))
+
+            assert_constant_op_count(axis, self.growth_sizes, count)
 
     @fast
     def test_memory_grows_no_faster_than_the_input(self, attempt: Attempt, draw: Draw) -> None:
@@ -228,7 +251,10 @@ class Contract(Harness):
 
     def representative_cases(self) -> dict[str, Maker]:
         """The cases that dtype and layout are tried on."""
-        return {k: v for k, v in self.cases.items() if self.representative is None or k in self.representative}
+        if self.representative is None:
+            return self.cases
+        every = self.cases | self.hard_cases | self.dead_rows
+        return {name: make for name, make in every.items() if name in self.representative}
 
     def representative_case(self) -> tuple[str, Maker]:
         """The first of them."""

@@ -111,13 +111,13 @@ class Harness(HouseRules):
             asked.append((callee, request))
             expected.append((case, call, budget))
         answers = attempt.ask_each(asked)
-        for case, call, budget in expected:
+        for (case, call, budget), (callee, _) in zip(expected, asked, strict=True):
             with self.case_context(attempt, case, call):
                 answer = next(answers)
             got = {"result": answer["value"]}
             if gradients:
-                got |= {f"gradient of {name}": grad for name, grad in answer["gradients"].items()}
-                leaves = [name for name, value in call.inputs.items() if is_floating(value)]
+                got |= {f"gradient of {name}": grad for name, grad in callee.renamed(answer["gradients"]).items()}
+                leaves = [name for name, value in self.signature.in_order(call.inputs).items() if is_floating(value)]
                 # A forged answer may hold too few: what is missing is a gradient that does not come back.
                 got |= {f"gradient of {name}": g for name, g in zip(leaves, answer["inputs"], strict=False)}
             self.compare(attempt, draw, case, call, got, dtype, budget)
@@ -184,10 +184,8 @@ class Harness(HouseRules):
         return getattr(attempt, self.name)
 
     def arguments(self, call: Call) -> tuple[Args, Kwargs]:
-        """Inputs as the contract's signature takes them: required ones by position, the others by keyword."""
-        items = list(call.inputs.items())
-        count = self.signature.required
-        return tuple(v for _, v in items[:count]), dict(items[count:])
+        """Inputs by position, as the contract's signature takes them: what an attempt calls them is for one check."""
+        return self.signature.call(call.inputs)
 
     def prepare_call(self, attempt: Attempt, call: Call) -> PreparedCall:
         """What to call, with its parameters loaded, and the arguments of a call, on the device of the grading."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ from dojo.content import catalog
 from dojo.contracts.checks.assertions import fail
 from dojo.contracts.checks.inputs import Call, Draw
 from dojo.contracts.checks.operations import assert_constant_op_count
-from dojo.contracts.checks.parameters import fits, parameters_are
+from dojo.contracts.checks.parameters import fits, parameters_are, same_shapes
 from dojo.contracts.function import Contract
 from dojo.contracts.harness import Maker, bare, core, fast, robust
 from dojo.judge.proxy import Attempt, Module
@@ -27,10 +27,8 @@ class ModuleContract(Contract):
 
     precision_sensitive: Maker  # its positions or constants are more than half precision holds
     needs: ClassVar[dict[str, str]] = Contract.needs | {
-        "test_constructor_takes_its_arguments_in_this_order": "several_arguments",
         "test_other_weights_give_another_result": "has_parameters",
     }
-    several_arguments: ClassVar[bool] = False
     has_parameters: ClassVar[bool] = False
 
     @classmethod
@@ -39,7 +37,6 @@ class ModuleContract(Contract):
         if hasattr(cls, "precision_sensitive"):
             cls.precision_sensitive = cls._maker(cls.precision_sensitive)
         cls.has_parameters = bool(next(iter(cls.cases.values()))(Draw(0)).params)
-        cls.several_arguments = len(cls.signature.init) > 1
 
     @classmethod
     def params(cls, d: Draw, init: dict[str, Any], **scales: float) -> dict[str, Tensor]:
@@ -70,8 +67,31 @@ class ModuleContract(Contract):
         return module
 
     def build(self, attempt: Attempt, call: Call, **keywords: Any) -> Module:
-        """The module under test, built with the call's constructor arguments."""
-        return getattr(attempt, self.name).build(**call.init, **keywords)
+        """The module under test, built with the call's constructor arguments; its parameters go by our names."""
+        args, kwargs = self.signature.construction(call.init)
+        module = getattr(attempt, self.name).build(*args, **kwargs, **keywords)
+        module.names = self.names(attempt, call)
+        return module
+
+    def names(self, attempt: Attempt, call: Call) -> dict[str, str]:
+        """What the attempt calls the parameters that the contract calls otherwise, where their shapes tell.
+
+        That they have other names is for one check to say; the others judge what is done with them.
+        """
+        known = attempt.parameter_names.setdefault(self.name, {})
+        if known.get("") == {}:
+            return {}  # all of its parameters have our names
+        key = repr(call.init)
+        if key not in known:
+            args, kwargs = self.signature.construction(call.init)
+            wanted = {name: tuple(value.shape) for name, value in call.params.items()}
+            found = {
+                k: tuple(v) for k, v in getattr(attempt, self.name).build(*args, **kwargs).outline()["shapes"].items()
+            }
+            known[key] = same_shapes(wanted, found)
+            if found.keys() == wanted.keys():
+                known[""] = {}
+        return known[key]
 
     def fullest_call(self, draw: Draw) -> Call:
         """The case with the most constructor arguments."""
@@ -81,17 +101,17 @@ class ModuleContract(Contract):
     def test_holds_exactly_the_parameters_of_the_contract(self, attempt: Attempt, draw: Draw) -> None:
         for make in self.cases.values():
             call = make(draw)
-            parameters_are(self.build(attempt, call), {k: tuple(v.shape) for k, v in call.params.items()})
+            args, kwargs = self.signature.construction(call.init)
+            module = getattr(attempt, self.name).build(*args, **kwargs)
+            parameters_are(module, {k: tuple(v.shape) for k, v in call.params.items()})
 
     @core
-    def test_constructor_takes_its_arguments_in_this_order(self, attempt: Attempt, draw: Draw) -> None:
+    def test_constructor_takes_its_arguments_by_name(self, attempt: Attempt, draw: Draw) -> None:
         made = self.fullest_call(draw)
-        names = list(takewhile(made.init.__contains__, self.signature.init))  # what comes behind a default is named
-        given, named = [made.init[name] for name in names], {k: v for k, v in made.init.items() if k not in names}
-        told = f"constructor arguments by position: {', '.join(map(str, given))}"
+        told = f"constructor arguments by name: {', '.join(made.init)}"
         with self.case_context(attempt, told, made):
-            module = getattr(attempt, self.name).request(tuple(given), named)["value"]
-            parameters_are(module, {name: tuple(value.shape) for name, value in made.params.items()})
+            module = getattr(attempt, self.name).build(**made.init)
+            module.names = self.names(attempt, made)
             args, kwargs = self.arguments(made.to(attempt.device))
             module.to(attempt.device).load_state_dict(made.to(attempt.device).params)
             got = {"result": module.eval().request(args, kwargs)["value"]}
@@ -117,7 +137,8 @@ class ModuleContract(Contract):
 
     @robust
     def test_a_module_serves_calls_of_any_shape_in_any_order(self, attempt: Attempt, draw: Draw) -> None:
-        first, *others = (make(draw) for make in (self.cases | self.more_shapes).values())
+        every = self.cases | self.more_shapes | self.hard_cases | self.dead_rows
+        first, *others = (make(draw) for make in every.values())
         module = self.ready(attempt, first).eval()
         alike = [replace(first, inputs=other.inputs) for other in others if other.init == first.init]
         calls = [first, *alike, first]
@@ -173,7 +194,8 @@ class ModuleContract(Contract):
     def test_construction_leaves_global_state_alone(self, attempt: Attempt, draw: Draw) -> None:
         call = next(iter(self.cases.values()))(draw)
         with torch.no_grad():
-            changed = set(getattr(attempt, self.name).request((), call.init, watch=True)["changed"])
+            built = getattr(attempt, self.name).request(*self.signature.construction(call.init), watch=True)
+            changed = set(built["changed"])
         changed -= {"torch's random generator"}  # weights are drawn from it, which sets no seed
         if changed:
             fail("building a module leaves global state alone", f"changed: {', '.join(sorted(changed))}")
@@ -220,11 +242,14 @@ class PrecomputedTablesContract(ModuleContract):
     @fast
     def test_construction_takes_no_more_operations_for_more(self, attempt: Attempt, draw: Draw) -> None:
         for axis, make in self.growth.items():
-            built = [make(draw, size).init for size in self.growth_sizes]
-            if built[0] != built[1]:
-                target = getattr(attempt, self.name)
-                counts = [sum(target.operations(**init)["profiled"].values()) for init in built]
-                assert_constant_op_count(axis, self.growth_sizes, counts, " at construction")
+
+            def count(size: int, make: Callable[[Draw, int], Call] = make) -> int:
+                args, kwargs = self.signature.construction(make(draw, size).init)
+                return sum(getattr(attempt, self.name).operations(*args, **kwargs)["profiled"].values())
+
+            small, large = (make(draw, size).init for size in self.growth_sizes)
+            if small != large:
+                assert_constant_op_count(axis, self.growth_sizes, count, " at construction")
 
 
 class NormedContract(ModuleContract):

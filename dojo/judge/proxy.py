@@ -43,6 +43,7 @@ class Attempt:
     pickled_cells: PickledCells | None = None
     timeouts: int = 0
     error_ratio: float = 0.0  # the largest error seen, in units of the allowed error
+    parameter_names: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)  # for the contracts to keep
     _worker: worker_handle.Worker | None = None
     _numbered: int = 0
 
@@ -172,16 +173,20 @@ class Callee:
         """What is to be done before anything is asked, which is then no longer waiting; for a function, nothing."""
         return []
 
-    def build(self, **kwargs: Any) -> Module:
+    def build(self, *args: Any, **kwargs: Any) -> Module:
         """The module that a class makes of these arguments, once something is asked about it."""
         kept = protocol.Remote(self.attempt.number())
         module = Module(self.attempt, kept)
-        module.later(do="build", target=self.target, kwargs=kwargs, kept=kept)
+        module.later(do="build", target=self.target, args=args, kwargs=kwargs, kept=kept)
         return module
 
     def parameters(self) -> dict[str, Tensor]:
         """Leaves that stand for the remote parameters, by name; a function has none."""
         return {}
+
+    def renamed(self, found: dict[str, Any]) -> dict[str, Any]:
+        """What the worker tells by the attempt's own names of parameters, by the judge's."""
+        return found
 
     def request(self, args: Args, kwargs: Kwargs, **more: Any) -> Message:
         """The worker's whole answer to a call, a module it returned already wrapped."""
@@ -227,6 +232,7 @@ class Module(Callee):
     turns spend more time on changing turns than on most requests.
     """
 
+    names: dict[str, str] = field(default_factory=dict)  # what the attempt calls a parameter, by the judge's name
     _leaves: dict[str, Tensor] = field(default_factory=dict)
     _waiting: list[Waiting] = field(default_factory=list)
 
@@ -243,15 +249,28 @@ class Module(Callee):
 
     def describe(self) -> Message:
         """Names and values of parameters, names of buffers and state, as the worker has them."""
-        return self.ask(do="describe", target=self.target)
+        told = self.ask(do="describe", target=self.target)
+        return told | {
+            "parameters": self.renamed(told["parameters"]),
+            "state": list(self.renamed(dict.fromkeys(told["state"]))),
+        }
 
     def outline(self) -> Message:
         """Shapes of parameters by name, and which of them are trainable."""
-        return self.ask(do="outline", target=self.target)
+        return self._outlined(self.ask(do="outline", target=self.target))
+
+    def renamed(self, found: dict[str, Any]) -> dict[str, Any]:
+        ours = {theirs: name for name, theirs in self.names.items()}
+        return {ours.get(name, name): value for name, value in found.items()}
+
+    def _outlined(self, told: Message) -> Message:
+        trainable = list(self.renamed(dict.fromkeys(told["trainable"])))
+        return {"shapes": self.renamed(told["shapes"]), "trainable": trainable}
 
     def load_state_dict(self, values: dict[str, Tensor], fit: OnAnswer = lambda outline: None) -> Module:
         """Assign parameters as far as they fit, which `fit` may judge by the outline; their mirrors take gradients."""
-        self.later(fit, do="assign", target=self.target, values=values)
+        theirs = {self.names.get(name, name): value for name, value in values.items()}
+        self.later(lambda told: fit(self._outlined(told)), do="assign", target=self.target, values=theirs)
         self._leaves = {k: v.detach().clone().requires_grad_() for k, v in values.items()}
         return self
 
@@ -327,5 +346,6 @@ class _Call(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> Any:
         reply = ctx.callee.ask(do="backward", call=ctx.call, cotangent=cotangent)
-        own = [reply["parameters"].get(name) for name in ctx.callee.parameters()]
+        found = ctx.callee.renamed(reply["parameters"])
+        own = [found.get(name) for name in ctx.callee.parameters()]
         return (None, None, None, *reply["inputs"], *own)

@@ -37,6 +37,14 @@ def call(
     return Call(inputs | ({"mask": d.mask(*shapes["mask"])} if "mask" in shapes else {}))
 
 
+def far_below_zero(d: Draw) -> Call:
+    """Every score is far below zero, and below what a mask is often filled with."""
+    made = call(d, mask=(2, 1, 5, 7))
+    q, k = made.inputs["q"].clone(), made.inputs["k"].clone()
+    q[..., 0], k[..., 0] = 300.0, -300.0
+    return made.with_inputs(q=q, k=k)
+
+
 class TestScaledDotProductAttention(Contract):
     name = "scaled_dot_product_attention"
     oracle = of(library)
@@ -50,24 +58,31 @@ class TestScaledDotProductAttention(Contract):
         "a_mask_for_all": {"mask": (5, 7)},
         "padding": {"mask": (2, 1, 1, 7)},
         "a_mask_for_each": {"mask": (2, 3, 5, 7)},
-        "no_key_for_anyone": lambda d: call(d).with_inputs(mask=torch.tensor([[[[True]]], [[[False]]]]) & d.mask(5, 7)),
+        "as_many_of_everything": {"k_len": 5, "d_k": 4},
+    }
+    hard_cases = {
         "queries_broadcast": {"q": (2, 1, 5, 3)},
         "keys_and_values_broadcast": {"k": (3, 7, 3), "v": (1, 7, 4)},
         "more_values_than_queries": {"q": (5, 3), "k": (2, 7, 3), "v": (3, 2, 7, 4), "mask": (2, 5, 7)},
+        "leading_dimensions_from_the_values_alone": {"shape": (), "v": (3, 7, 4), "mask": (3, 5, 7)},
         "very_large_scores": {"logit_scale": 150.0, "mask": (2, 1, 5, 7)},
         "very_large_scores_and_no_mask": {"logit_scale": 150.0},
-        "as_many_of_everything": {"k_len": 5, "d_k": 4},
-        "a_mask_of_the_queries_alone": {"shape": (2,), "k_len": 5, "mask": (5, 1)},
-        "leading_dimensions_from_the_values_alone": {"shape": (), "v": (3, 7, 4), "mask": (3, 5, 7)},
+        "scores_far_below_zero": far_below_zero,
+    }
+    dead_rows = {
+        "one_query_of_each": lambda d: call(d).with_inputs(mask=d.mask(2, 3, 5, 7, dead_row=True)),
+        "one_query_of_all": lambda d: call(d).with_inputs(mask=d.mask(5, 7, dead_row=True)),
+        "no_key_for_anyone": lambda d: call(d).with_inputs(mask=torch.tensor([[[[True]]], [[[False]]]]) & d.mask(5, 7)),
+        "a_mask_of_the_queries_alone": lambda d: call(d, (2,), k_len=5).with_inputs(mask=torch.arange(5)[:, None] != 1),
+        "one_query_and_a_mask": lambda d: call(d, (2,), q_len=1).with_inputs(
+            mask=torch.tensor([[[True] * 7], [[False] * 7]])
+        ),
+        "one_key_and_a_mask": lambda d: call(d, (2,), k_len=1).with_inputs(mask=d.mask(2, 5, 1, dead_row=True)),
     }
     representative = ("a_batch", "a_mask_for_each", "no_key_for_anyone", "keys_and_values_broadcast")
     more_shapes = {
         "one_query": {"shape": (2,), "q_len": 1},
-        "one_query_and_a_mask": lambda d: call(d, (2,), q_len=1).with_inputs(
-            mask=torch.tensor([[[True] * 7], [[False] * 7]])
-        ),
         "one_key": {"shape": (2,), "k_len": 1},
-        "one_key_and_a_mask": {"shape": (2,), "k_len": 1, "mask": (2, 5, 1)},
         "four_leading_dimensions": {"shape": (2, 1, 3, 2), "mask": (2, 1, 3, 2, 5, 7)},
         "one_of_each": {"shape": (), "q_len": 1, "k_len": 1, "d_k": 1, "d_v": 1},
         "as_many_queries_as_keys": {"shape": (2,), "q_len": 6, "k_len": 6, "d_v": 3, "mask": (6, 6)},

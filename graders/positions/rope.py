@@ -177,7 +177,10 @@ class TestRoPEReal(RoPEContract):
     @core
     def test_uses_no_complex_tensor(self, attempt: Attempt, draw: Draw) -> None:
         made = type(self).call(draw, pairs=5, max_seq_len=37)  # as no other check: nothing can have been made before
-        laid = {"construction": (attempt.RoPEReal, (), made.init), "a call": self.prepare_call(attempt, made)}
+        laid = {
+            "construction": (attempt.RoPEReal, *self.signature.construction(made.init)),
+            "a call": self.prepare_call(attempt, made),
+        }
         for where, (callee, args, kwargs) in laid.items():
             reading = callee.observe(*args, **kwargs)
             used = {f"aten::{name}" for name in reading["complex"]} | SHOWS_COMPLEX & set(reading["profiled"])

@@ -43,11 +43,11 @@ class Draw:
         """A source of plain random choices."""
         return random.Random(self.seed)
 
-    def mask(self, *shape: int, share: float = 0.6) -> Tensor:
-        """True with this probability; some row of every mask of more than one row attends to nothing."""
+    def mask(self, *shape: int, share: float = 0.6, dead_row: bool = False) -> Tensor:
+        """True with this probability, and somewhere in every row; with `dead_row` the second row attends to nothing."""
         mask = torch.rand(shape, generator=self.generator) < share
         mask[..., -1] |= ~mask.any(-1)
-        if mask.dim() > 1 and mask.shape[-2] > 1:
+        if dead_row:
             mask[..., 1, :] = False
         return mask
 

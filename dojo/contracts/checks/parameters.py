@@ -35,6 +35,16 @@ def outline_holds(expected: dict[str, tuple[int, ...]], found: Message) -> None:
         fail("the module holds exactly the parameters that the contract names", *facts)
 
 
+def same_shapes(wanted: dict[str, tuple[int, ...]], found: dict[str, tuple[int, ...]]) -> dict[str, str]:
+    """What parameters are called that the contract calls otherwise, if their shapes leave no doubt; else nothing."""
+    missing = {name: shape for name, shape in wanted.items() if name not in found}
+    others = {name: shape for name, shape in found.items() if name not in wanted}
+    by_shape = {shape: name for name, shape in others.items()}
+    if len(by_shape) < len(others) or sorted(missing.values()) != sorted(others.values()):
+        return {}
+    return {name: by_shape[shape] for name, shape in missing.items()}
+
+
 def drawn_from_normal(make: Callee, sizes: tuple[int, int], std: float, bound: float, sentence: str) -> None:
     """The weight of the module that `make(*sizes)` builds is drawn from a normal, truncated at ± `bound`, each anew.
 

@@ -156,10 +156,10 @@ class Session:
         self.calls.pop(reply["call"], None)
         return {"value": value, "inputs": found["inputs"], "gradients": found["parameters"]}
 
-    def build(self, target: str, kwargs: Kwargs, kept: protocol.Remote) -> Message:
+    def build(self, target: str, args: Args, kwargs: Kwargs, kept: protocol.Remote) -> Message:
         """Build a module and keep it under the number that the judge has chosen."""
         with torch.no_grad():
-            module = self.resolve(target)(**kwargs)
+            module = self.resolve(target)(*args, **kwargs)
         if not isinstance(module, nn.Module):
             raise Unanswerable(f"`{target}` is a torch.nn.Module: calling it gave a {type(module).__name__}")
         self.objects[kept.number] = module
