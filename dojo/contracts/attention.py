@@ -55,6 +55,9 @@ class HeadsContract(ModuleContract):
 
     @robust
     def test_heads_must_divide_the_model(self, attempt: Attempt, draw: Draw) -> None:
+        """`d_model // num_heads` rounds down: features are dropped without a word, or a reshape fails far from the
+        cause.
+        """
         made = next(iter(self.cases.values()))(draw)
         for d_model, heads in ((13, 3), (4, 8)):
             inputs = {
@@ -75,7 +78,10 @@ class UnnormedContract(HeadsContract):
 
     @robust
     def test_float16_scores_of_inputs_near_300_do_not_overflow(self, attempt: Attempt, draw: Draw) -> None:
-        """Every query is a key too, so that some score is a sum of squares, beyond float16. Which key wins is open."""
+        """Scores overflow float16 before they are scaled, and the row is nan. Llama's and Hugging Face's own code does
+        this too where activations are large: they are served in bfloat16.
+        """
+        # Every query is a key too, so that some score is a sum of squares, beyond float16. Which key wins is open.
         made = next(iter(self.cases.values()))(draw)
         queries = {k: v for k, v in made.params.items() if k.endswith("q_proj.weight")}
         keys = {k.replace("q_proj", "k_proj"): v for k, v in queries.items()}

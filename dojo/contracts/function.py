@@ -137,24 +137,33 @@ class Contract(Harness):
 
     @robust
     def test_any_leading_dimensions_and_length_one(self, attempt: Attempt, draw: Draw) -> None:
+        """Generation runs with one token, and vmap, beams or several heads bring more leading dimensions."""
         self.verify_all(attempt, draw, ((case, make(draw)) for case, make in self.more_shapes.items()), gradients=True)
 
     @robust
     def test_a_query_that_may_attend_to_nothing_gets_zeros(self, attempt: Attempt, draw: Draw) -> None:
+        """A padded batch turns into nan, or its padding attends to everything. Most published code does this too: fine
+        with a full or causal mask, wrong with padding.
+        """
         self.verify_all(attempt, draw, ((case, make(draw)) for case, make in self.dead_rows.items()), gradients=True)
 
     @robust
     def test_hard_cases_match_the_definition(self, attempt: Attempt, draw: Draw) -> None:
+        """It works on ordinary inputs, and is wrong, or raises, on some that the statement names."""
         self.verify_all(attempt, draw, ((case, make(draw)) for case, make in self.hard_cases.items()), gradients=True)
 
     @robust
     def test_float64_is_at_least_as_accurate_as_float32(self, attempt: Attempt, draw: Draw) -> None:
+        """Gradient checks run in float64, and fail where a step falls below float32."""
         calls = ((case, make(draw)) for case, make in self.representative_cases().items())
         self.verify_all(attempt, draw, calls, torch.float64, gradients=True)
 
     @robust
     @half_precisions
     def test_half_precision_is_computed_in_float32(self, attempt: Attempt, draw: Draw, dtype: torch.dtype) -> None:
+        """Models are trained and served in half precision: each reduction left in it costs accuracy that no later step
+        brings back.
+        """
         calls = [(case, make(draw)) for case, make in self.representative_cases().items()]
         if self.rounded_once:  # then the result is held to less than it is beside its gradients
             self.verify_all(attempt, draw, calls, dtype)
@@ -162,10 +171,14 @@ class Contract(Harness):
 
     @robust
     def test_float16_values_near_300_do_not_overflow(self, attempt: Attempt, draw: Draw) -> None:
+        """Activations of trained models reach some hundreds: a product of two is inf in float16, and the loss is nan
+        from there on.
+        """
         self.verify(attempt, draw, "near_300", type(self).near_300(draw), torch.float16)
 
     @robust
     def test_inputs_and_global_state_are_left_as_they_were(self, attempt: Attempt, draw: Draw) -> None:
+        """The residual stream, or the next call's random numbers, change behind the caller's back."""
         tried = [(case, make, torch.float32) for case, make in self.cases.items()]
         tried += [(*self.representative_case(), dtype) for dtype in (torch.float64, *tolerance.HALF)]
         asked, calls = [], []
@@ -187,6 +200,7 @@ class Contract(Harness):
 
     @robust
     def test_any_memory_layout_gives_the_same(self, attempt: Attempt, draw: Draw) -> None:
+        """Heads are split by transposing: the next module gets tensors that are not dense, and `view` fails on them."""
         for number, (case, make) in enumerate(self.representative_cases().items()):
             call = make(draw)
             tensors = {k: v for k, v in call.inputs.items() if isinstance(v, Tensor)}
@@ -197,6 +211,7 @@ class Contract(Harness):
 
     @robust
     def test_each_call_stands_alone(self, attempt: Attempt, draw: Draw) -> None:
+        """What is kept from one batch is given out for the next."""
         call = next(iter(self.cases.values()))(draw)
         callee, args, kwargs = self.prepare_call(attempt, call)
         staged = callee.stage(*args, **kwargs)

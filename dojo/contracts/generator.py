@@ -121,11 +121,13 @@ class GeneratorContract(HouseRules):
 
     @robust
     def test_global_state_is_left_alone(self, attempt: Attempt) -> None:
+        """The caller's next random numbers, or the default dtype, change behind its back."""
         function = getattr(attempt, self.name)
         assert_state_unchanged(function.request(self.arguments(attempt, self.base), {}, watch=True))
 
     @robust
     def test_each_call_stands_alone(self, attempt: Attempt) -> None:
+        """A mask or bias that a caller changed in place is given out changed to the next caller."""
         staged = getattr(attempt, self.name).stage(*self.arguments(attempt, self.base))
         staged.overwrite_result(staged.go())
         claim = "a result that was overwritten is not given out again"
@@ -158,6 +160,10 @@ class GeneratorContract(HouseRules):
         assert_time_within(self.time_limit, race(mine, theirs, self.time_limit, draw.random()))
 
 
+IN_PRACTICE = {  # what goes wrong where a robust check of this kind fails
+    "agrees": "It is right for the sizes that one tries first, and wrong for some that a model has.",
+    "refuses": "A wrong argument goes on without a word, and fails, or misleads, far from its cause.",
+}
 _UNDERSCORES = str.maketrans({" ": "_", "-": "_", ",": None, ".": None})
 
 
@@ -166,6 +172,7 @@ def _check(claim: str, calls: Calls, judge: Callable[..., None]) -> Callable[...
         for call in calls(draw) if callable(calls) else calls:
             judge(self, attempt, claim, call)
 
+    check.__doc__ = IN_PRACTICE[judge.__name__]
     return check
 
 

@@ -190,7 +190,8 @@ class NormContract(ModuleContract):
     def test_half_precision_vectors_get_their_exact_length(
         self, attempt: Attempt, draw: Draw, dtype: torch.dtype
     ) -> None:
-        """Roundings of the entries average out over a long vector; a factor that was rounded before does not."""
+        """A factor rounded to half precision scales a whole vector, and so does the next layer's."""
+        # Roundings of the entries average out over a long vector; a factor that was rounded before does not.
         made = type(self).timed(draw)
         plain = {k: torch.full_like(v, 1.0 if k == "weight" else 0.0) for k, v in made.params.items()}
         made = replace(made, inputs={"x": off_the_grid(made.inputs["x"][:32])}, params=plain).cast(dtype)

@@ -119,6 +119,7 @@ class ModuleContract(Contract):
 
     @robust
     def test_state_dict_holds_the_parameters_alone(self, attempt: Attempt, draw: Draw) -> None:
+        """A checkpoint does not load elsewhere: keys are missing or unexpected."""
         call = next(iter(self.cases.values()))(draw)
         module = self.ready(attempt, call)
         args, kwargs = self.arguments(call.to(attempt.device))
@@ -132,11 +133,15 @@ class ModuleContract(Contract):
 
     @robust
     def test_training_and_evaluation_give_the_same(self, attempt: Attempt, draw: Draw) -> None:
+        """The model that is evaluated is not the one that was trained."""
         case, make = self.representative_case()
         self.verify(attempt, draw, f"{case}, after module.eval()", make(draw), gradients=True, training=False)
 
     @robust
     def test_a_module_serves_calls_of_any_shape_in_any_order(self, attempt: Attempt, draw: Draw) -> None:
+        """The last batch of an epoch is smaller, and generation starts with a long prompt and goes on by single
+        tokens.
+        """
         every = self.cases | self.more_shapes | self.hard_cases | self.dead_rows
         first, *others = (make(draw) for make in every.values())
         module = self.ready(attempt, first).eval()
@@ -155,6 +160,7 @@ class ModuleContract(Contract):
 
     @robust
     def test_other_weights_give_another_result(self, attempt: Attempt, draw: Draw) -> None:
+        """After an optimiser's step, or a checkpoint, the module goes on with its old weights."""
         first, second = (next(iter(self.cases.values()))(draw) for _ in range(2))
         module = self.ready(attempt, first)
         args, kwargs = self.arguments(first.to(attempt.device))
@@ -168,6 +174,9 @@ class ModuleContract(Contract):
 
     @robust
     def test_tables_lose_nothing_when_the_module_is_cast(self, attempt: Attempt, draw: Draw) -> None:
+        """`model.to(torch.bfloat16)` casts every buffer: tables keep 8 bits, and far positions run into one another.
+        Meta's and Hugging Face's own code guard against it, much copied code does not.
+        """
         half = torch.bfloat16
         tried = [self.representative_case()]
         if hasattr(self, "precision_sensitive"):
@@ -192,6 +201,7 @@ class ModuleContract(Contract):
 
     @robust
     def test_construction_leaves_global_state_alone(self, attempt: Attempt, draw: Draw) -> None:
+        """Building a model changes what the program does elsewhere, such as its default dtype."""
         call = next(iter(self.cases.values()))(draw)
         with torch.no_grad():
             built = getattr(attempt, self.name).request(*self.signature.construction(call.init), watch=True)
@@ -202,6 +212,9 @@ class ModuleContract(Contract):
 
     @robust
     def test_takes_device_and_dtype(self, attempt: Attempt, draw: Draw) -> None:
+        """Large models are built on their device, in their dtype, or on `meta`: built elsewhere first, they may not
+        fit.
+        """
         call = next(iter(self.cases.values()))(draw)
         for dtype in (torch.float64, torch.bfloat16):
             module = self.build(attempt, call, device=torch.device(attempt.device), dtype=dtype)
@@ -229,6 +242,7 @@ class ModuleContract(Contract):
 
     @robust
     def test_serves_inputs_on_the_device_it_was_moved_to(self, attempt: Attempt, draw: Draw) -> None:
+        """On a GPU it fails with tensors on two devices, although every test on the CPU passed."""
         call = next(iter(self.cases.values()))(draw)
         args, kwargs = self.arguments(call)
         mixed = self.ready(attempt, call).fake_device(*args, **kwargs)["mixed"]

@@ -218,6 +218,8 @@ class Judging(GraderPlugin):
         inputs = [s.text for s in check.sections if s.label is Label.INPUT]
         check.sections = [s for s in check.sections if s.label is not Label.INPUT]
         check.sections.append(Section(Label.INPUT, "; ".join([*inputs, f"seed {self.options.seed}"])))
+        if check.tier is Tier.ROBUST and fault.outcome is not Outcome.FORBIDDEN and item.obj.__doc__:
+            check.sections.append(Section(Label.PRACTICE, f"in practice: {' '.join(item.obj.__doc__.split())}"))
         function = getattr(item, "originalname", item.name)
         repeat = f"{subject.repeat} -k {function} --seed {self.options.seed}"
         check.sections.append(Section(Label.REPEAT, f"just this check again: {repeat}"))

@@ -204,20 +204,30 @@ def _score(checks: list[Check], tier: Tier) -> str:
 
 
 def _closing(v: Verdict) -> str:
-    """What follows "rope: failed" in the last line: the failures of each tier, and what it took."""
+    """What follows "rope: failed" in the last line: how each tier stands, and what it took."""
     if v.verdict == "broken":
         return ", the file cannot be imported"
-    checks, told = _shown(v.checks), ""
-    for tier in Tier:
-        mine = [c for c in checks if c.tier is tier]
-        bad = [c.outcome for c in mine if not c.outcome.harmless]
-        if bad:
-            told += f", {tier.value} {len(bad)} of {len(mine)} {bad[0].value if len(set(bad)) == 1 else 'failed'}"
+    checks = _shown(v.checks)
+    told = " · ".join(f"{tier.value}: {standing(checks, tier)}" for tier in Tier if any(c.tier is tier for c in checks))
     counts = (
         (o, sum(c.outcome is o for c in v.checks)) for o in (Outcome.UNDECIDED, Outcome.SKIPPED, Outcome.DESELECTED)
     )
     aside = ", ".join(f"{n} {o.value}" for o, n in counts if n)
-    return f"{told}, {len(checks)} check{'s' * (len(checks) != 1)} in {v.seconds:.1f} s{aside and f' ({aside})'}"
+    took = f"{len(checks)} check{'s' * (len(checks) != 1)} in {v.seconds:.1f} s{aside and f' ({aside})'}"
+    return f" · {told} · {took}" if told else f", {took}"
+
+
+RIGHT = {Tier.CORE: "right", Tier.ROBUST: "all", Tier.FAST: "green"}
+
+
+def standing(checks: Sequence[Check], tier: Tier) -> str:
+    """A tier in a word, if all of it passed, else how much of it did: `right`, `15 of 18`, `2 of 3, slow`."""
+    mine = [check for check in checks if check.tier is tier]
+    bad = {check.outcome for check in mine if not check.outcome.harmless}
+    if not bad:
+        return RIGHT[tier]
+    why = f", {bad.pop().value}" if len(bad) == 1 else ""
+    return f"{sum(check.outcome.harmless for check in mine)} of {len(mine)}{why}"
 
 
 def _takes_colour(stream: TextIO) -> bool:

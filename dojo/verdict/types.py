@@ -40,6 +40,7 @@ class Label(StrEnum):
     """What a section of a failure's message is about, in the order in which they are shown."""
 
     CONTRACT = "contract"  # the sentence of the contract that does not hold
+    PRACTICE = "practice"  # what goes wrong in practice, of a robust check
     FACTS = "facts"  # shape, dtype, finiteness
     INPUT = "input"  # the smallest failing case, its axes by name, the seed
     ELEMENTS = "elements"  # first and worst element: index, got, expected, error in units of the allowed error
