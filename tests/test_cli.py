@@ -171,7 +171,7 @@ def test_with_pdb_an_error_opens_the_debugger_in_the_attempts_own_frame_and_noth
     attempt.write_text("def softmax(x, dim=-1):\n    return x.nothing\n")
     asked = dojo("grade", "softmax", "--attempt", str(attempt), "--pdb", "-k", "values_match", input="p x.shape\nq\n")
     assert "-> return x.nothing\n(Pdb) torch.Size([5])" in asked.stdout
-    assert "softmax: unjudged, core 1 of 1 crashed" in asked.stdout
+    assert "softmax: unjudged · core: 0 of 1, crashed" in asked.stdout
     assert asked.returncode == 1
     plain = dojo("grade", "rmsnorm", "--solution", "--pdb", stdin=subprocess.DEVNULL)
     assert "rmsnorm: unjudged" in plain.stdout

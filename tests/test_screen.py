@@ -79,7 +79,8 @@ rope · katas/rope.py · cpu · torch 2.13.0 · seed 4711
   fast
     - runs on the gpu: skipped, no GPU here
     ? time: undecided (1.3 s)
-rope: failed, core 1 of 2 wrong, robust 1 of 1 crashed, 5 checks in 1.2 s (1 undecided, 1 skipped, 1 deselected)
+rope: failed · core: 1 of 2, wrong · robust: 0 of 1, crashed · fast: skipped · 5 checks in 1.2 s \
+(1 undecided, 1 skipped, 1 deselected)
 
 """
     )
@@ -133,7 +134,7 @@ def test_a_diagnosis_without_a_section_is_shown():
 
 def test_failures_of_several_kinds_are_counted_together():
     checks = [failed("test_a"), failed("test_b", Outcome.CRASHED), passed("test_c")]
-    assert "rope: failed, core 2 of 3 failed, 3 checks in 1.2 s\n" in plain(verdict(checks=checks))
+    assert "rope: failed · core: 1 of 3 · 3 checks in 1.2 s\n" in plain(verdict(checks=checks))
 
 
 def test_an_untouched_stub_is_called_not_started():

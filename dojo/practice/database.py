@@ -65,9 +65,10 @@ class Attempt:
 
 
 PASSED = "verdict = 'passed' and kind in ('grade', 'mock')"  # a hunt is passed by mending a solution
-LAST_PASSES = f"""
-with latest as (select kata, max(at) as at from attempt where {PASSED} group by kata)
-select kata, text from attempt join latest using (kata, at) where {PASSED} order by id
+CORE = "json_extract(tiers, '$.core') = 'passed' and kind in ('grade', 'mock')"
+LAST = """
+with latest as (select kata, max(at) as at from attempt where {0} group by kata)
+select kata, text from attempt join latest using (kata, at) where {0} order by id
 """
 COLUMNS = [f.name for f in fields(Attempt)]
 JSON = ("tiers", "failing", "details")
@@ -110,12 +111,15 @@ def recall_all(kata: str | None = None) -> list[Attempt]:
     return [_attempt(row) for row in rows]
 
 
-def last_passes(kata: str | None = None) -> dict[str, str]:
-    """By kata, the text that passed last; it reads no other attempt's text. Raises Unreadable."""
+def last_passes(kata: str | None = None, core: bool = False) -> dict[str, str]:
+    """By kata, the text that passed last, or passed the core tier; it reads no other attempt's text.
+
+    Raises Unreadable.
+    """
     if not place().exists():
         return {}
     with _open() as database:
-        found = dict(database.execute(LAST_PASSES).fetchall())
+        found = dict(database.execute(LAST.format(CORE if core else PASSED)).fetchall())
     return {name: text for name, text in found.items() if kata in (None, name)}
 
 

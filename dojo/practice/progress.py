@@ -8,6 +8,7 @@ from dojo.content import build, files, master, sync
 from dojo.content.catalog import Kata
 from dojo.practice import database
 from dojo.practice.database import Unreadable
+from dojo.verdict.types import CORE_ALONE
 
 
 def has_passed(kata: Kata) -> bool:
@@ -18,20 +19,22 @@ def has_passed(kata: Kata) -> bool:
 def states(katas: Iterable[Kata]) -> tuple[dict[str, str], str]:
     """How the user's attempts stand, in words, by kata; and why it is not known what has passed, if it is not."""
     try:
-        passes, trouble = database.last_passes(), ""
+        passes, core, trouble = database.last_passes(), database.last_passes(core=True), ""
     except Unreadable as unreadable:
-        passes, trouble = {}, f"it is not known what has passed: {unreadable}"
-    return {kata.name: state(kata, passes.get(kata.name)) for kata in katas}, trouble
+        passes, core, trouble = {}, {}, f"it is not known what has passed: {unreadable}"
+    return {kata.name: state(kata, passes.get(kata.name), core.get(kata.name)) for kata in katas}, trouble
 
 
-def state(kata: Kata, passed: str | None) -> str:
-    """How the user's attempt stands, in words; `passed` is the text that passed last."""
+def state(kata: Kata, passed: str | None, core: str | None = None) -> str:
+    """How the user's attempt stands, in words; `passed` is the text that passed last, `core` the core tier's."""
     try:
         text = master.read_text(kata.stub) if kata.stub.exists() else None
     except UnicodeDecodeError:
         return "not UTF-8"
     if text is not None and passed is not None and text == _plain(passed):
         return "passed"
+    if text is not None and core is not None and text == _plain(core):
+        return CORE_ALONE
     if text is not None and not master.is_untouched(kata, text):
         return "in progress" if passed is None else "passed, edited since"
     if kata.notebook.exists() and "notebook" in sync.pending(kata) and not build.as_built(kata)[1]:

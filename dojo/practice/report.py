@@ -40,7 +40,7 @@ def _table(katas: dict[str, Kata], of: dict[str, list[Attempt]], due: dict[str, 
     rows = []
     for kata in katas.values():
         own = of[kata.name]
-        state = state_of(own[-1].verdict) if own else "not started"
+        state = state_of(own[-1].verdict, own[-1].tiers) if own else "not started"
         trend = "".join(f'<i class="{css_class(a.verdict)}" title="{esc(a.verdict)}"></i>' for a in own[-12:])
         green = [s.taken / 60 for s in schedule.sittings(own) if s.end.passed and s.taken]
         best = f"{min(green):.1f}" if green else ""

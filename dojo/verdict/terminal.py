@@ -204,7 +204,7 @@ def _score(checks: list[Check], tier: Tier) -> str:
 
 
 def _closing(v: Verdict) -> str:
-    """What follows "rope: failed" in the last line: how each tier stands, and what it took."""
+    """What follows "rope: failed" in the last line: how each tier stands if not all passed, and what it took."""
     if v.verdict == "broken":
         return ", the file cannot be imported"
     checks = _shown(v.checks)
@@ -214,7 +214,7 @@ def _closing(v: Verdict) -> str:
     )
     aside = ", ".join(f"{n} {o.value}" for o, n in counts if n)
     took = f"{len(checks)} check{'s' * (len(checks) != 1)} in {v.seconds:.1f} s{aside and f' ({aside})'}"
-    return f" · {told} · {took}" if told else f", {took}"
+    return f" · {told} · {took}" if told and v.verdict != "passed" else f", {took}"
 
 
 RIGHT = {Tier.CORE: "right", Tier.ROBUST: "all", Tier.FAST: "green"}
@@ -225,7 +225,7 @@ def standing(checks: Sequence[Check], tier: Tier) -> str:
     mine = [check for check in checks if check.tier is tier]
     bad = {check.outcome for check in mine if not check.outcome.harmless}
     if not bad:
-        return RIGHT[tier]
+        return RIGHT[tier] if any(check.outcome is Outcome.PASSED for check in mine) else mine[0].outcome.value
     why = f", {bad.pop().value}" if len(bad) == 1 else ""
     return f"{sum(check.outcome.harmless for check in mine)} of {len(mine)}{why}"
 

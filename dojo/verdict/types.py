@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 
@@ -143,6 +145,11 @@ class Verdict:
         }
 
 
-def state_of(verdict: str) -> str:
-    """The word shown for a verdict: an untouched stub is `not started`."""
+CORE_ALONE = "core right"
+
+
+def state_of(verdict: str, tiers: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The words shown for a verdict: an untouched stub is `not started`, and the core tier counts by itself."""
+    if verdict == "failed" and tiers.get(Tier.CORE) == "passed":
+        return CORE_ALONE
     return "not started" if verdict == "empty" else verdict
