@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +18,8 @@ from dojo.contracts.harness import core, half_precisions, robust
 from dojo.contracts.module import ModuleContract
 from dojo.judge.proxy import Attempt, Module
 
+GELU_OF_ONE = 0.5 * (1 + math.erf(0.5**0.5))
+
 
 class DropoutContract(ModuleContract):
     """A module that takes `dropout`. All other checks see it in evaluation mode."""
@@ -24,11 +27,13 @@ class DropoutContract(ModuleContract):
     dropping: ClassVar[Callable[[Draw, float], Call]]  # a call of a module that is built with the dropout given
     needs: ClassVar[dict[str, str]] = ModuleContract.needs | {
         "test_entries_of_each_branch_are_dropped_or_scaled": "branches",
-        "test_dropout_acts_within_the_feed_forward_layer": "hidden",
+        "test_a_dropout_of_one_gives_no_nan": "branches",
+        "test_dropout_loses_its_share_and_scales_up_the_rest": "hidden",
+        "test_dropout_stands_behind_the_gelu": "hidden",
     }
     branches: ClassVar[dict[str, str]] = {}  # what may be dropped before it is added, and the bias that ends it
     still: ClassVar[str] = "o_proj|fc2"  # without these parameters nothing else is random there
-    hidden: ClassVar[tuple[str, str]]  # the feed-forward layer to look into, and what to silence then
+    hidden: ClassVar[tuple[str, str]]  # the feed-forward layer to look into, and the norm before it
 
     def ready(self, attempt: Attempt, call: Call, dtype: torch.dtype = torch.float32) -> Module:
         return super().ready(attempt, call, dtype).eval()
@@ -49,17 +54,35 @@ class DropoutContract(ModuleContract):
     @core
     def test_training_drops_at_random(self, attempt: Attempt, draw: Draw) -> None:
         call = type(self).dropping(draw, 0.5)
-        first, second = self.noisy(attempt, call, 2, "in training mode, dropout=0.5")
+        told = "in training mode, dropout=0.5"
+        module = self.ready(attempt, call).train()
+        args, kwargs = self.arguments(call.to(attempt.device))
+        with torch.no_grad(), self.case_context(attempt, told, call):
+            replies = [module.request(args, kwargs, watch=number == 0) for number in range(2)]
+            first, second = (tensor(reply["value"], attempt.device) for reply in replies)
+        if "the seed of torch's random generator" in replies[0]["changed"]:
+            fail("dropout seeds no generator: it draws anew in every call", f"{told}: a call set the seed")
         if first.shape == second.shape and torch.equal(first, second):
-            fail("in training mode dropout draws anew in every call", "two calls gave the same")
+            expected = self.expected(call)
+            dropped = first.shape != expected.shape or not torch.allclose(first.cpu().double(), expected, 1e-3, 1e-3)
+            seen = "two calls dropped the same entries" if dropped else "nothing was dropped in two calls"
+            fail("in training mode dropout draws anew in every call", f"{told}: {seen}")
+
+    @robust
+    def test_a_dropout_of_one_gives_no_nan(self, attempt: Attempt, draw: Draw) -> None:
+        """A sweep over dropout rates ends in nan: dividing by 1 - dropout divides by zero."""
+        told = "in training mode, dropout=1.0"
+        (got,) = self.noisy(attempt, type(self).dropping(draw, 1.0), 1, told)
+        if not got.isfinite().all():
+            fail("where dropout takes everything away, zeros are left", f"{told}: got {got.flatten()[:4].tolist()} …")
 
     @core
     def test_entries_of_each_branch_are_dropped_or_scaled(self, attempt: Attempt, draw: Draw) -> None:
-        """A branch that is a bias of two entries alone: if it is dropped, each is gone or divided by 1 - dropout."""
+        # A branch that is a bias of two entries alone: if it is dropped, each is gone or divided by 1 - dropout.
         share, size = 0.5, 3.0
         for place, bias in self.branches.items():
             bare = silenced(type(self).dropping(draw, share), self.still)
-            told = f"in training mode, dropout={share}, {bias} is [{size}, {size}, 0, …], zero: {self.still}"
+            told = f"in training mode, dropout={share}, {bias} is [{size}, {size}, 0, …], all other branches are zero"
 
             def branch(*entries: float, call: Call = bare, name: str = bias) -> Call:
                 value = torch.zeros_like(call.params[name])
@@ -85,23 +108,63 @@ class DropoutContract(ModuleContract):
                 fail(f"each entry of {place} is dropped on its own", told)
 
     @core
-    def test_dropout_acts_within_the_feed_forward_layer(self, attempt: Attempt, draw: Draw) -> None:
-        """One hidden unit feeds every feature: where it is dropped, the whole branch of a token is gone."""
-        ffn, silent = self.hidden
-        call = silenced(type(self).dropping(draw, 0.5), rf"{silent}|{re.escape(ffn)}(fc1\.weight|fc2)")
-        gone = self.ready(attempt, call)
-        args, kwargs = self.arguments(call.to(attempt.device))
-        without = tensor(gone.request(args, kwargs)["value"], attempt.device)
-        only = torch.zeros_like(call.params[f"{ffn}fc2.weight"])
-        only[:, 0] = 3.0
-        ones = torch.ones_like(call.params[f"{ffn}fc1.bias"])
-        call = replace(call, params=call.params | {f"{ffn}fc2.weight": only, f"{ffn}fc1.bias": ones})
-        told = "in training mode, dropout=0.5, one hidden unit that feeds every feature"
-        calls = self.noisy(attempt, call, 6, told)
-        if not any(
-            torch.isclose(each, without, atol=1e-5).all(-1).any() for each in calls if each.shape == without.shape
-        ):
-            fail("dropout acts within the feed-forward layer", f"{told}: it was never dropped in {len(calls)} calls")
+    def test_dropout_loses_its_share_and_scales_up_the_rest(self, attempt: Attempt, draw: Draw) -> None:
+        dropout, hidden = 0.25, self.hidden_units(attempt, draw, 0.25)
+        lost = hidden.abs() < 1e-3
+        if not lost.any():
+            return  # the contract leaves it to another check whether dropout acts here
+        factor = hidden[~lost].mean().item() if not lost.all() else 0.0
+        expected = next((share for each, share in scales(dropout).items() if abs(factor / each - 1) < 0.01), None)
+        sentence = f"dropout={dropout} loses that share of the entries and divides the others by {1 - dropout}"
+        share = lost.double().mean().item()
+        about = min((0.25, 0.45, 0.8), key=lambda each: abs(each - share))
+        seen = f"in training mode about {about:.0%} are lost and the others multiplied by {factor:.2f}"
+        even = lost.all() or torch.allclose(hidden[~lost], hidden[~lost].mean(), rtol=0.01)
+        if expected is None or not even or abs(share - expected) > 0.12:  # seven standard deviations
+            fail(sentence, seen)
+        if any((lost == lost.roll(1, axis)).double().mean() > 0.8 for axis in range(4)):  # apart: 0.63
+            fail("in every call each hidden entry of each token is dropped on its own", "some are dropped together")
+
+    @robust
+    def test_dropout_stands_behind_the_gelu(self, attempt: Attempt, draw: Draw) -> None:
+        """Training and evaluation see different activations: gelu bends what dropout has scaled."""
+        hidden, told = self.hidden_units(attempt, draw, 0.25), "in training mode, dropout=0.25"
+        kept = hidden[hidden.abs() >= 1e-3]
+        if len(kept) == hidden.numel():
+            fail("dropout acts within the feed-forward layer", f"{told}: nothing was dropped there")
+        factor = kept.mean().item() if len(kept) else 0.0
+        if not any(abs(factor / each - 1) < 0.01 for each in list(scales(0.25))[:2]):
+            sentence = "within the feed-forward layer dropout stands behind gelu, or behind the second layer"
+            fail(sentence, f"{told}: entries that are kept are multiplied by {factor:.2f}")
+
+    def hidden_units(self, attempt: Attempt, draw: Draw, dropout: float) -> Tensor:
+        """What training makes of four hidden units of the feed-forward layer, in many calls, as multiples.
+
+        The norm before gives every token the same, each unit feeds a feature of its own, and the norm behind is undone
+        by means of the last two features, which are fed by none.
+        """
+        ffn, norm = self.hidden
+        made = silenced(type(self).dropping(draw, dropout), rf"{re.escape(ffn)}fc|{re.escape(norm)}\.weight")
+        like, behind = made.params, f"{ffn.removesuffix('.')}_norm"
+        start = torch.ones_like(like[f"{norm}.bias"])
+        start[1::2] = -1.0
+        unit = torch.zeros_like(like[f"{ffn}fc1.bias"])
+        unit[:4] = 1.0
+        feeds = torch.zeros_like(like[f"{ffn}fc2.weight"])
+        feeds[:4, :4] = torch.eye(4)
+        shown = {f"{norm}.bias": start, f"{ffn}fc1.bias": unit, f"{ffn}fc2.weight": feeds}
+        shown |= {f"{behind}.weight": torch.ones_like(start), f"{behind}.bias": torch.zeros_like(start)}
+        if "lm_head.weight" in like:
+            shown["lm_head.weight"] = torch.eye(*like["lm_head.weight"].shape)
+        call = made.with_params(**shown)
+        told = f"in training mode, dropout={dropout}, four hidden units that feed a feature each"
+        got = torch.stack(self.noisy(attempt, call, 24, told)).cpu().double()
+        if got.shape[1:] != self.expected(call).shape:
+            fail("the result has the same shape in training as in evaluation", f"got {tuple(got.shape[1:])}; {told}")
+        high, low = got[..., len(start) - 2 : len(start)].split(1, -1)
+        spread = 2 / (high - low)
+        fed = (got[..., :4] - high) * spread + 1 - start[:4]
+        return fed / GELU_OF_ONE
 
     def noisy(self, attempt: Attempt, call: Call, count: int, told: str) -> list[Tensor]:
         """Results of one module in training mode. They start from a seeded generator, so that runs see the same."""
@@ -123,9 +186,30 @@ class DropoutContract(ModuleContract):
             fail("a call in evaluation mode leaves global state alone", seen)
 
 
+def scales(dropout: float) -> dict[float, float]:
+    """By what a hidden unit of 1 may be multiplied where it is kept, and how often it is lost.
+
+    It is dropped behind gelu or behind the second layer, or in both places; then the same before gelu.
+    """
+    kept, twice = 1 - dropout, 1 - (1 - dropout) ** 2
+    bent = 0.5 / kept * (1 + math.erf(0.5**0.5 / kept)) / GELU_OF_ONE
+    return {1 / kept: dropout, 1 / kept**2: twice, bent: dropout, bent / kept: twice}
+
+
 def silenced(call: Call, pattern: str) -> Call:
     """The call with the parameters whose names match set to zero."""
     return replace(call, params={k: v * 0 if re.search(pattern, k) else v for k, v in call.params.items()})
+
+
+def very_low_scores(attention: str, params: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Projections with biases by which every score is below -5e4, and what sets keys apart is small.
+
+    No number below that is filled in for a masked score, but those that are as good as -inf.
+    """
+    like = params[f"{attention}.q_proj.bias"]
+    size = (5e4 / 2) ** 0.5
+    found = {f"{attention}.q_proj.bias": torch.full_like(like, size), f"{attention}.k_proj.bias": like * 0 - size}
+    return found | {f"{attention}.k_proj.weight": 0.01 * params[f"{attention}.k_proj.weight"]}
 
 
 def off_the_grid(x: Tensor) -> Tensor:

@@ -60,7 +60,7 @@ class TestDecoderLayer(NormedContract, UnnormedContract, DropoutContract):
         "the branch of the cross-attention": "cross_attn.o_proj.bias",
         "the branch of the feed-forward layer": "ffn.fc2.bias",
     }
-    hidden = "ffn.", "o_proj"
+    hidden = "ffn.", "cross_attn_norm"
 
     @classmethod
     def call(

@@ -9,6 +9,7 @@ from torch import Tensor
 
 import dojo.contracts.oracles as oracles
 from dojo.contracts import Attempt, Call, Draw, DropoutContract, KnownBugs, NormedContract, UnnormedContract, core, fail
+from dojo.contracts.layers import very_low_scores
 
 WAYS = (
     (oracles.library, oracles.library_layer_norm, oracles.library_feed_forward),
@@ -29,6 +30,12 @@ def loud_padding(d: Draw) -> Call:
     return made.with_inputs(x=torch.where(PADDING[..., None], made.inputs["x"], 3e4 * made.inputs["x"]))
 
 
+def far_below_zero(d: Draw) -> Call:
+    """Every score is far below zero, and below what a mask is often filled with."""
+    made = TestEncoderLayer.call(d, padding=PADDING)
+    return made.with_params(**very_low_scores("self_attn", made.params))
+
+
 class TestEncoderLayer(NormedContract, UnnormedContract, DropoutContract):
     name = "EncoderLayer"
     oracle = of(*WAYS[0])
@@ -38,16 +45,19 @@ class TestEncoderLayer(NormedContract, UnnormedContract, DropoutContract):
         "padding": {"padding": PADDING},
         "as_many_entries_as_heads": {"batch": 3},
         "as_many_tokens_as_entries": {"batch": 5},
-        "one_entry_is_all_padding": {},
-        "all_is_padding": {"padding": torch.zeros(2, 5, dtype=torch.bool)},
-        "loud_padding": loud_padding,
         "another_eps": {"eps": 0.3},
         "small_inputs_and_the_default_eps": {"scale": 1e-6},
     }
+    dead_rows = {
+        "one_entry_is_all_padding": {"padding": "one_row"},
+        "as_many_entries_as_heads_and_one_is_all_padding": {"batch": 3, "padding": "one_row"},
+        "all_is_padding": {"padding": torch.zeros(2, 5, dtype=torch.bool)},
+        "one_token_that_is_padding": {"seq": 1, "padding": "one_row"},
+    }
+    hard_cases = {"loud_padding": loud_padding, "scores_far_below_zero": far_below_zero}
     representative = ("no_padding", "one_entry_is_all_padding")
     more_shapes = {
         "one_token": {"seq": 1, "padding": None},
-        "one_token_that_may_be_padding": {"seq": 1},
         "one_entry_one_head": {"batch": 1, "heads": 1, "head_dim": 8},
         "head_dim_one": {"heads": 7, "head_dim": 1},
     }
@@ -59,18 +69,19 @@ class TestEncoderLayer(NormedContract, UnnormedContract, DropoutContract):
         "the branch of the attention": "self_attn.o_proj.bias",
         "the branch of the feed-forward layer": "ffn.fc2.bias",
     }
-    hidden = "ffn.", "o_proj"
+    hidden = "ffn.", "attn_norm"
 
     @classmethod
     def call(
         cls, d: Draw, batch: int = 2, seq: int = 5, heads: int = 3, head_dim: int = 4, d_ff: int = 7,
         scale: float = 1.0, padding: Tensor | str | None = "drawn", **init: float,
     ) -> Call:  # fmt: skip
-        """Inputs, and what attention adds to them, of this scale; in drawn padding one entry has no real token."""
+        """Inputs, and what attention adds to them, of this scale; `one_row` of drawn padding has no real token."""
         init = {"d_model": heads * head_dim, "num_heads": heads, "d_ff": d_ff, **init}
         inputs = {"x": d.normal(batch, seq, heads * head_dim, scale=scale)}
         if padding is not None:
-            inputs["padding"] = d.mask(batch, seq) if padding == "drawn" else padding
+            drawn = isinstance(padding, str)
+            inputs["padding"] = d.mask(batch, seq, dead_row=padding == "one_row") if drawn else padding
         return Call(inputs, init, cls.params(d, init, q_proj=1.5, k_proj=1.5, o_proj=scale))
 
     @classmethod
@@ -140,6 +151,54 @@ the eps of PyTorch
 dropout in evaluation mode too
     dropout is noise for training; what is evaluated must not depend on chance.
     self.dropout(self.ffn(x))  →  F.dropout(self.ffn(x), self.dropout.p)
+dropout before gelu
+    the entries are dropped after the bend, and gelu is not linear: scaling before it is not scaling after it.
+    self.fc2(self.dropout(F.gelu(self.fc1(x))))  →  self.fc2(F.gelu(self.dropout(self.fc1(x))))
+dropout without the scale 1 / (1 - p)
+    what survives is divided by 1 - p, so that the expected value is the same in both modes.
+    return self.fc2(self.dropout(F.gelu(self.fc1(x))))  →  hidden = F.gelu(self.fc1(x))
+        if self.training:
+            hidden = hidden * (torch.rand_like(hidden) >= self.dropout.p)
+        return self.fc2(hidden)
+keeps with the probability to drop
+    dropout is the share that is lost, not the share that is kept.
+    self.self_attn = MultiHeadAttention(d_model, num_heads, device=device, dtype=dtype)
+    →  self.self_attn = MultiHeadAttention(d_model, num_heads, device=device, dtype=dtype)
+        dropout = 1 - dropout if dropout else 0.0
+keeps what it should drop
+    an entry is lost where the random number is below dropout.
+    return self.fc2(self.dropout(F.gelu(self.fc1(x))))  →  hidden = F.gelu(self.fc1(x))
+        if self.training and 0 < self.dropout.p < 1:
+            hidden = hidden * (torch.rand_like(hidden) < self.dropout.p) / (1 - self.dropout.p)
+        return self.fc2(hidden)
+a dropout of 1 divides by zero
+    where everything is dropped nothing is divided: zeros are left.
+    return self.fc2(self.dropout(F.gelu(self.fc1(x))))  →  hidden = F.gelu(self.fc1(x))
+        if self.training:
+            hidden = hidden * (torch.rand_like(hidden) >= self.dropout.p) / (1 - self.dropout.p)
+        return self.fc2(hidden)
+dropout ignored
+    the argument asks for it.
+    self.self_attn = MultiHeadAttention(d_model, num_heads, device=device, dtype=dtype)
+    →  self.self_attn = MultiHeadAttention(d_model, num_heads, device=device, dtype=dtype)
+        dropout = 0.0
+the dropout of the first call kept
+    every call draws anew: entries that are always dropped are never trained.
+    return self.fc2(self.dropout(F.gelu(self.fc1(x))))  →  hidden = F.gelu(self.fc1(x))
+        if self.training and not hasattr(self, "kept"):
+            self.kept = self.dropout(torch.ones_like(hidden))
+        return self.fc2(hidden * self.kept if self.training else hidden)
+    self.ffn = FeedForward(d_model, d_ff, dropout, device=device, dtype=dtype)
+    →  self.ffn = FeedForward(d_model, d_ff, dropout, device=device, dtype=dtype)
+        dropout = 0.0
+dropout seeds the generator
+    every call then drops the same entries, and so does all else that is random in the program.
+    return self.fc2(self.dropout(F.gelu(self.fc1(x))))  →  if self.training:
+            torch.manual_seed(0)
+        return self.fc2(self.dropout(F.gelu(self.fc1(x))))
+masked by minus ten thousand
+    scores may be lower than that: what is filled in is the lowest number, or -inf.
+    scores = scores.masked_fill(~mask, torch.finfo(acc).min)  →  scores = scores.masked_fill(~mask, -1e4)
 an output projection without its bias
     all four projections have biases here.
     self.o_proj = nn.Linear(d_model, d_model,  →  self.o_proj = nn.Linear(d_model, d_model, bias=False,

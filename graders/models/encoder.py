@@ -64,7 +64,7 @@ class TestTransformerEncoder(NormedContract, HeadsContract, DropoutContract):
         "the branch of the feed-forward layer": "layers.1.ffn.fc2.bias",
     }
     still = r"o_proj|fc2|layers\.0\.ffn_norm\.weight"
-    hidden = "layers.1.ffn.", r"embedding_norm|o_proj|layers\.0\.ffn"
+    hidden = "layers.1.ffn.", "layers.1.attn_norm"
 
     @classmethod
     def call(

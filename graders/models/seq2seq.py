@@ -88,6 +88,7 @@ class TestSeq2SeqTransformer(NormedContract, DropoutContract):
         "the branch of the feed-forward layer": "decoder_layers.1.ffn.fc2.bias",
     }
     still = r"o_proj|fc2|layers\.0\.ffn_norm\.weight"
+    hidden = "decoder_layers.1.ffn.", "decoder_layers.1.cross_attn_norm"
 
     @classmethod
     def call(
