@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dojo.judge import worker_handle
 from dojo.judge.fork_server import ForkServer
 from tests.conftest import Grade, children_of, failures, told
 
@@ -31,7 +32,7 @@ SAYS = {
     "infinite_recursion": ("RecursionError",),
     "junk_on_the_channel": ("wrote on the judge's channel",),
     "lazy_result": ("not a torch.Tensor",),
-    "leaves_pytorch": ("must stay in PyTorch", "scipy"),
+    "leaves_pytorch": ("stays in PyTorch", "scipy"),
     "lifts_the_hook_with_ctypes": ("may not leave Python",),
     "links_to_the_solution": ("may not change files",),
     "loops_in_threads": ("tensor operations does not grow",),
@@ -78,6 +79,9 @@ BROKEN = {
 }  # fmt: skip
 
 
+HANGS = {"endless_output", "hang_in_cpp", "hang_in_python", "sleeps", "swallows_every_exception"}
+
+
 def test_every_attack_is_listed() -> None:
     assert {path.stem for path in FOLDER.glob("*.py")} == set(SAYS)
 
@@ -87,6 +91,9 @@ def test_attack_fails_with_a_clear_sentence_and_leaves_nothing(
     name: str, graded: Grade, server: ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOJO_TEST_SECRET", "hunter2")
+    if name in HANGS:  # nobody need wait for the whole of it
+        monkeypatch.setattr(worker_handle, "CPU_LIMIT", 1.5)
+        monkeypatch.setattr(worker_handle, "WALL_LIMIT", 4.0)
     verdict = graded("softmax", (FOLDER / f"{name}.py").read_text(), f"{name}.py", diagnose=False)
     assert verdict.verdict == ("broken" if name in BROKEN else "failed")
     said = told(verdict)

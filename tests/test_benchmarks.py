@@ -19,6 +19,7 @@ def run(name: str, *words: str, status: int = 0) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.proof
 def test_mutants_are_counted_and_the_survivors_explained(tmp_path: Path) -> None:
     shown = run("mutants", "rmsnorm", "--out", str(tmp_path / "docs" / "mutants.md"))
     assert "| `rmsnorm` | 37 | 36 | 1 | 0 |" in shown
@@ -27,6 +28,7 @@ def test_mutants_are_counted_and_the_survivors_explained(tmp_path: Path) -> None
     assert "Of the mutants that are mistakes, 100.0% are rejected." in page
 
 
+@pytest.mark.proof
 def test_a_soak_writes_what_it_ran_and_goes_on_from_there(tmp_path: Path) -> None:
     out = tmp_path / "soak.json"
     words = ["causal_mask", "--attempts", "0", "--bugs", "1", "--load", "1", "--press", "8", "--out", str(out)]
@@ -35,6 +37,7 @@ def test_a_soak_writes_what_it_ran_and_goes_on_from_there(tmp_path: Path) -> Non
     assert "| causal_mask | 2 | 0 |" in run("soak", *words, "--solution", "2")
 
 
+@pytest.mark.proof
 def test_a_bench_draws_its_table_and_its_plot(tmp_path: Path) -> None:
     shown = run("bench", "softmax", "swiglu", "--pairs", "3", "--plot", str(tmp_path / "bench.png"))
     assert "| `softmax` | `softmax` | " in shown
@@ -42,6 +45,7 @@ def test_a_bench_draws_its_table_and_its_plot(tmp_path: Path) -> None:
     assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.proof
 def test_clocks_count_false_alarms_and_misses() -> None:
     shown = run("clocks", "rmsnorm", "--races", "1", "--load", "0", "--slow", "20")  # one race must be no lottery
     assert "6 races of right attempts: 0 called slow" in shown

@@ -127,7 +127,10 @@ def test_a_worker_that_died_is_told_of_and_replaced(attempt: proxy.Attempt) -> N
     assert attempt.double(torch.ones(1)).item() == 2
 
 
-def test_a_hanging_call_ends_and_the_third_is_not_waited_for(attempt: proxy.Attempt) -> None:
+def test_a_hanging_call_ends_and_the_third_is_not_waited_for(
+    attempt: proxy.Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_handle, "CPU_LIMIT", 1.0)
     for _ in range(proxy.Attempt.TIMEOUTS_BORNE):
         with pytest.raises(Died, match="no answer after") as caught:
             attempt.spin(torch.ones(1))

@@ -68,7 +68,13 @@ def test_the_deadline_ends_a_mock_and_the_last_saved_file_counts(project: Path) 
     assert database.recall_all() == []
 
 
-@pytest.mark.parametrize("cut", [terminal.press(b"\x03"), terminal.kill], ids=["Ctrl-C", "power cut"])
+@pytest.mark.parametrize(
+    "cut",
+    [
+        pytest.param(terminal.press(b"\x03"), id="Ctrl-C"),
+        pytest.param(terminal.kill, id="power cut", marks=pytest.mark.proof),
+    ],
+)
 def test_a_mock_that_was_cut_off_goes_on_with_the_time_that_was_left(project: Path, cut) -> None:
     terminal.run(["mock", "softmax", "--minutes", "2"], [("from now", terminal.after(4, cut))], project)
     held = timed_session.load(newest(project, "mocks"))

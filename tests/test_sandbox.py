@@ -15,7 +15,7 @@ import pytest
 from dojo.content import catalog, master
 from dojo.content.catalog import ROOT, Trouble
 from dojo.grading import options, run
-from dojo.judge import fork_server, sandbox
+from dojo.judge import fork_server, sandbox, worker_handle
 from tests.conftest import SEED, told
 
 sandboxed = pytest.mark.skipif(shutil.which("bwrap") is None, reason="no bubblewrap on this machine")
@@ -57,7 +57,10 @@ def test_a_solution_passes_in_it(name: str, server: fork_server.ForkServer) -> N
 
 @sandboxed
 @pytest.mark.parametrize(("name", "says"), [("segfault", "crashed"), ("hang_in_cpp", "no answer after")])
-def test_attacks_end_in_it_as_they_do_outside(name: str, says: str, server: fork_server.ForkServer) -> None:
+def test_attacks_end_in_it_as_they_do_outside(
+    name: str, says: str, server: fork_server.ForkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_handle, "CPU_LIMIT", 1.5)
     source = (ATTACKS / f"{name}.py").read_text()
     entry = options.Entry(catalog.katas()["softmax"], source, "attempt.py", "")
     assert says in told(run.run([entry], options.Options(SEED, tier="core"), server)[0])

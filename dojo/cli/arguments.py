@@ -48,8 +48,11 @@ def reset(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="+", metavar="NAME", help=WHICH)
 
 
+CHECK = "write nothing; say what is stale, and which claims have no check and which checks no claim; then exit with 1"
+
+
 def build(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--check", action="store_true", help="write nothing; say what is stale and exit with 1")
+    parser.add_argument("--check", action="store_true", help=CHECK)
 
 
 def sync(parser: argparse.ArgumentParser) -> None:

@@ -66,7 +66,13 @@ def _build(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
         selection.relocate(catalog.katas().values())
     clean, said = build.build(check=args.check)
     print("\n".join(said or ["stubs and notebooks are what the masters give"]))
-    return 0 if clean else 1
+    if not args.check:
+        return 0
+    from dojo.grading import claims
+
+    loose = [end for kata in catalog.katas().values() for end in claims.loose_ends(kata)]
+    print("\n".join([*loose, f"{len(loose)} claims without a check or checks without a claim"]))
+    return 0 if clean and not loose else 1
 
 
 def _sync(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:

@@ -78,20 +78,12 @@ class ModuleContract(Contract):
 
         That they have other names is for one check to say; the others judge what is done with them.
         """
-        known = attempt.parameter_names.setdefault(self.name, {})
-        if known.get("") == {}:
-            return {}  # all of its parameters have our names
-        key = repr(call.init)
-        if key not in known:
+        key = self.name, repr(call.init)
+        if key not in attempt.parameter_names:
             args, kwargs = self.signature.construction(call.init)
-            wanted = {name: tuple(value.shape) for name, value in call.params.items()}
-            found = {
-                k: tuple(v) for k, v in getattr(attempt, self.name).build(*args, **kwargs).outline()["shapes"].items()
-            }
-            known[key] = same_shapes(wanted, found)
-            if found.keys() == wanted.keys():
-                known[""] = {}
-        return known[key]
+            found = getattr(attempt, self.name).build(*args, **kwargs).outline()["shapes"]
+            attempt.parameter_names[key] = same_shapes({k: tuple(v.shape) for k, v in call.params.items()}, found)
+        return attempt.parameter_names[key]
 
     def fullest_call(self, draw: Draw) -> Call:
         """The case with the most constructor arguments."""

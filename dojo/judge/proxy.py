@@ -43,7 +43,7 @@ class Attempt:
     pickled_cells: PickledCells | None = None
     timeouts: int = 0
     error_ratio: float = 0.0  # the largest error seen, in units of the allowed error
-    parameter_names: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)  # for the contracts to keep
+    parameter_names: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)  # by class and how it is built
     _worker: worker_handle.Worker | None = None
     _numbered: int = 0
 
@@ -157,6 +157,7 @@ class Callee:
 
     attempt: Attempt
     target: Any
+    names: dict[str, str] = field(default_factory=dict)  # what the attempt calls a parameter, by the judge's name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         tensors = [t for t in protocol.tensors_in((args, kwargs)) if t.requires_grad]
@@ -186,7 +187,8 @@ class Callee:
 
     def renamed(self, found: dict[str, Any]) -> dict[str, Any]:
         """What the worker tells by the attempt's own names of parameters, by the judge's."""
-        return found
+        ours = {theirs: name for name, theirs in self.names.items()}
+        return {ours.get(name, name): value for name, value in found.items()}
 
     def request(self, args: Args, kwargs: Kwargs, **more: Any) -> Message:
         """The worker's whole answer to a call, a module it returned already wrapped."""
@@ -232,7 +234,6 @@ class Module(Callee):
     turns spend more time on changing turns than on most requests.
     """
 
-    names: dict[str, str] = field(default_factory=dict)  # what the attempt calls a parameter, by the judge's name
     _leaves: dict[str, Tensor] = field(default_factory=dict)
     _waiting: list[Waiting] = field(default_factory=list)
 
@@ -249,28 +250,20 @@ class Module(Callee):
 
     def describe(self) -> Message:
         """Names and values of parameters, names of buffers and state, as the worker has them."""
-        told = self.ask(do="describe", target=self.target)
-        return told | {
-            "parameters": self.renamed(told["parameters"]),
-            "state": list(self.renamed(dict.fromkeys(told["state"]))),
-        }
+        return self._ours(self.ask(do="describe", target=self.target))
 
     def outline(self) -> Message:
         """Shapes of parameters by name, and which of them are trainable."""
-        return self._outlined(self.ask(do="outline", target=self.target))
+        return self._ours(self.ask(do="outline", target=self.target))
 
-    def renamed(self, found: dict[str, Any]) -> dict[str, Any]:
-        ours = {theirs: name for name, theirs in self.names.items()}
-        return {ours.get(name, name): value for name, value in found.items()}
-
-    def _outlined(self, told: Message) -> Message:
-        trainable = list(self.renamed(dict.fromkeys(told["trainable"])))
-        return {"shapes": self.renamed(told["shapes"]), "trainable": trainable}
+    def _ours(self, told: Message) -> Message:
+        found = {k: self.renamed(v if isinstance(v, dict) else dict.fromkeys(v)) for k, v in told.items()}
+        return {key: value if isinstance(told[key], dict) else list(value) for key, value in found.items()}
 
     def load_state_dict(self, values: dict[str, Tensor], fit: OnAnswer = lambda outline: None) -> Module:
         """Assign parameters as far as they fit, which `fit` may judge by the outline; their mirrors take gradients."""
         theirs = {self.names.get(name, name): value for name, value in values.items()}
-        self.later(lambda told: fit(self._outlined(told)), do="assign", target=self.target, values=theirs)
+        self.later(lambda told: fit(self._ours(told)), do="assign", target=self.target, values=theirs)
         self._leaves = {k: v.detach().clone().requires_grad_() for k, v in values.items()}
         return self
 

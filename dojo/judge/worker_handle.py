@@ -72,15 +72,17 @@ class Worker:
         except OSError:  # the worker has died: the channel will say so
             return 0.0
 
-    def ask(self, *requests: Message, limit: float = CPU_LIMIT) -> Iterator[Message]:
+    def ask(self, *requests: Message, limit: float | None = None) -> Iterator[Message]:
         """Send requests, which are done in turn up to the first that fails, and wait for their answers.
+
+        `limit` is in seconds of processor time, CPU_LIMIT if none is given.
 
         Raises, and so does the iterator when it comes to an answer that says so:
             Raised: the attempt raised.
             Forbidden: the attempt left PyTorch, or gave back what is no tensor.
             Died: the worker is gone, or had to be ended.
         """
-        reply = self._exchange({"requests": list(requests)}, limit)
+        reply = self._exchange({"requests": list(requests)}, CPU_LIMIT if limit is None else limit)
         answers = reply.get("answers")
         if not isinstance(answers, list) or not all(isinstance(answer, dict) for answer in answers):
             self._protocol_error(UNASKED)

@@ -38,7 +38,7 @@ def outline_holds(expected: dict[str, tuple[int, ...]], found: Message) -> None:
 def same_shapes(wanted: dict[str, tuple[int, ...]], found: dict[str, tuple[int, ...]]) -> dict[str, str]:
     """What parameters are called that the contract calls otherwise, if their shapes leave no doubt; else nothing."""
     missing = {name: shape for name, shape in wanted.items() if name not in found}
-    others = {name: shape for name, shape in found.items() if name not in wanted}
+    others = {name: tuple(shape) for name, shape in found.items() if name not in wanted}
     by_shape = {shape: name for name, shape in others.items()}
     if len(by_shape) < len(others) or sorted(missing.values()) != sorted(others.values()):
         return {}

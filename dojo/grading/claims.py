@@ -1,0 +1,90 @@
+"""Ties between statements and checks: no sentence without a check, and no check without a sentence.
+
+A claim is a bullet of a statement, or its paragraph about what is not allowed. It is tied to checks by its words: by
+the ties that all katas share, and by those of a grader's `CLAIMS`, which map words of a claim to a regular expression
+of checks. What every kata promises, and need not say, stands in CONTRIBUTING. What is left open stands in the bullet
+**Not graded**.
+"""
+
+from __future__ import annotations
+
+import re
+
+from dojo.content import catalog, master
+from dojo.content.catalog import Kata
+
+PROMISED = re.compile(
+    "values_match|gradients_match|uses_only|stays_in_pytorch|any_leading_dimensions|float64|half_precision|float16|"
+    "inputs_and_global_state|global_state|any_memory_layout|each_call_stands_alone|operation_count|memory_grows|"
+    "time_stays|no_tensor_is_much_larger|state_dict|training_and_evaluation|any_shape_in_any_order|other_weights|"
+    "tables_lose_nothing|takes_device_and_dtype|device_it_was_moved_to|by_name|holds_exactly|are_refused|must_divide|"
+    "hard_cases|construction_takes_no_more|bfloat16"
+)
+TIES = {  # words of a claim, and the checks that hold it
+    r"shape|`\(\.\.\.|\(batch|comes? from|head_dim`|formula|last dimension|integers|int32": "values",
+    r"^\*\*(Heads|Pairs|gelu|A layer|RoPE|Feed-forward|Positions|Bidirectional|The gate|`\w*(ffn|attn)`)": "values",
+    r"^\*\*(Parameter|`weight`)|[Pp]arameters?\*\*|No bias": "holds_exactly",
+    "Initialisation|initialised|ones|zeros and|start": "drawn|starts?_|start_with",
+    r"[Dd]type|float16|float64": "half_precision|float64|float16",
+    "modified|non-contiguous|expanded": "inputs_and_global_state|any_memory_layout",
+    "[Nn]o loops|[Nn]o tensor that grows|memory": "operation_count|memory_grows|no_tensor_is_much_larger",
+    "attend to nothing|exact zeros": "gets_zeros",
+    "mask": "mask|gets_zeros",
+    "[Gg]radients?": "gradients",
+    "ValueError|IndexError|refused": "refused|must_divide|index_error|value_error",
+    "[Tt]ables": "tables_lose_nothing|made_once|takes_no_more|device_it_was_moved|state_dict|buffers",
+    "Not allowed|forbidden": "uses_only|stays_in_pytorch",
+    "[Dd]ropout": "drop",
+    "[Cc]ausal|later|attends to positions": "later_token",
+    "padding": "padding",
+    "positions?": "position|distance",
+    "Norm": "norms?_",
+}
+
+
+def claims(kata: Kata) -> list[str]:
+    """The claims of a statement, each on one line, but for what it says is not graded."""
+    found = re.findall(r"^- .+?(?=\n- |\n\n(?! )|\Z)|^Not allowed.+?(?=\n\n|\Z)", master.statement(kata), re.M | re.S)
+    told = (" ".join(each.removeprefix("- ").split()) for each in found)
+    return [each for each in told if not each.startswith("**Not graded")]
+
+
+def checks(kata: Kata) -> list[str]:
+    """The checks of a grader, by class and name."""
+    module = catalog.load(kata.grader)
+    made = [each for each in vars(module).values() if isinstance(each, type) and each.__name__.startswith("Test")]
+    names = [(cls, name) for cls in made if cls.__module__ == module.__name__ for name in dir(cls)]
+    return [f"{cls.__name__}::{name}" for cls, name in names if name.startswith("test_") and getattr(cls, name)]
+
+
+def ties(kata: Kata) -> dict[str, list[str]]:
+    """The checks that hold each claim."""
+    known = TIES | getattr(catalog.load(kata.grader), "CLAIMS", {})
+    every = checks(kata)
+    return {
+        claim: [
+            check
+            for check in every
+            if any(re.search(held, check) for words, held in known.items() if re.search(words, claim))
+        ]
+        for claim in claims(kata)
+    }
+
+
+def loose_ends(kata: Kata) -> list[str]:
+    """Claims without a check, checks without a claim, and ties to what is not there; a sentence each."""
+    held = ties(kata)
+    told = {check for tied in held.values() for check in tied}
+    said = [f"{kata.name}: no check holds the claim “{claim}”" for claim, tied in held.items() if not tied]
+    said += [
+        f"{kata.name}: no sentence of the statement asks for the check {check}"
+        for check in checks(kata)
+        if check not in told and not PROMISED.search(check)
+    ]
+    own = getattr(catalog.load(kata.grader), "CLAIMS", {})
+    said += [
+        f"{kata.name}: no claim holds the words {words!r}"
+        for words in own
+        if not any(re.search(words, c) for c in held)
+    ]
+    return said

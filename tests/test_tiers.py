@@ -1,0 +1,93 @@
+"""What each tier asks, seen on attempts: names are for one check, hardening is not core, and robust says why."""
+
+from __future__ import annotations
+
+import pytest
+
+from dojo.content import catalog
+from dojo.content.master import read_text
+from dojo.grading import claims
+from dojo.verdict.types import Tier
+from tests.conftest import Grade, failures, told
+
+KATAS = catalog.katas()
+
+
+def master(name: str) -> str:
+    return read_text(KATAS[name].master)
+
+
+def failed(verdict) -> list[str]:
+    return [check.name.partition("::test_")[2] for check in failures(verdict)]
+
+
+def test_other_names_fail_the_checks_of_names_and_no_other(graded: Grade) -> None:
+    source = master("rmsnorm").replace("self.weight", "self.scale").replace("d_model", "dim")
+    names = ["holds_exactly_the_parameters_of_the_contract", "constructor_takes_its_arguments_by_name"]
+    assert failed(graded("rmsnorm", source)) == names
+    source = master("sdpa").replace("mask:", "attn_mask:").replace("-> Float", "-> Float", 1)
+    source = source.replace("    acc = torch", "    mask = attn_mask\n    acc = torch", 1)
+    assert failed(graded("sdpa", source)) == ["optional_inputs_may_be_given_by_name"]
+
+
+def test_parameters_of_one_shape_are_not_guessed_at(graded: Grade) -> None:
+    source = master("mha").replace("k_proj", "key").replace("v_proj", "value")
+    assert "values_match_the_definition" in failed(graded("mha", source))
+
+
+def test_a_query_without_keys_is_no_matter_of_core(graded: Grade) -> None:
+    source = master("sdpa").replace("torch.finfo(acc).min", "-torch.inf")
+    source = source.replace("weights.masked_fill(~mask, 0.0)", "weights")
+    verdict = graded("sdpa", source)
+    assert verdict.tiers == {"core": "passed", "robust": "failed", "fast": "passed"}
+    assert "in practice: A padded batch turns into nan" in told(verdict)
+
+
+def test_tables_may_come_from_numpy_and_the_computation_may_not(graded: Grade) -> None:
+    source = master("absolute_positions")
+    at_construction = source.replace(
+        "        super().__init__()",
+        "        import numpy\n        torch.as_tensor(numpy.ones(2))\n        super().__init__()",
+    )
+    assert graded("absolute_positions", at_construction).verdict == "passed"
+    at_the_call = source.replace(
+        "        seq = x.shape[-2]",
+        "        import numpy\n        torch.as_tensor(numpy.ones(2))\n        seq = x.shape[-2]",
+    )
+    assert at_the_call != source
+    assert "the computation on inputs stays in PyTorch" in told(graded("absolute_positions", at_the_call))
+
+
+def test_picking_by_a_boolean_mask_is_no_loop(graded: Grade) -> None:
+    branches = """
+import torch
+def _by_sign(x):
+    out = torch.empty_like(x)
+    out[x >= 0] = 1 / (1 + torch.exp(-x[x >= 0]))
+    out[x < 0] = torch.exp(x[x < 0]) / (1 + torch.exp(x[x < 0]))
+    return out
+def sigmoid(x):
+    return _by_sign(x.double()).to(x.dtype)
+"""
+    source = master("activations").replace("\ndef sigmoid(", "\ndef _other(") + branches
+    for seed in range(12):
+        verdict = graded("activations", source, seed=seed, keyword="TestSigmoid and operation_count")
+        assert verdict.verdict == "passed", told(verdict)
+
+
+@pytest.mark.parametrize("name", KATAS)
+def test_every_robust_check_says_what_goes_wrong_in_practice(name: str) -> None:
+    module = catalog.load(KATAS[name].grader)
+    silent = []
+    for check in claims.checks(KATAS[name]):
+        made, _, function = check.partition("::")
+        method = getattr(getattr(module, made), function)
+        tiers = {mark.name for mark in getattr(method, "pytestmark", [])}
+        if Tier.ROBUST in tiers and not method.__doc__:
+            silent.append(check)
+    assert not silent
+
+
+@pytest.mark.parametrize("name", KATAS)
+def test_statement_and_checks_say_the_same(name: str) -> None:
+    assert not claims.loose_ends(KATAS[name])
