@@ -30,21 +30,28 @@
 # - **`positions`** are integers, int32 or int64. They need not start at 0 or be in order. Their shape is one of two:
 #   - `(seq,)`: the same positions for everything in front of `seq`;
 #   - `(batch, seq)`: one row for each entry of the first dimension of `x`, which is then `(batch, ..., seq, d_k)`.
+#     Such positions beside a head axis, `x` of shape `(batch, heads, seq, d_k)`, are in the robust tier.
 # - **Pairs** are `(0, 1), (2, 3), ...`: entry `2i` with entry `2i + 1`. Not `i` with `i + d_k/2`.
 # - **Dtype.** The result has the dtype of `x`. float16 and bfloat16 are rotated in float32 and rounded once.
-#   float64 gives float64. There are no parameters, so the argument `dtype` has nothing to set.
-# - **Tables** of cosines and sines are made once, at construction, for the positions `0 ... max_seq_len - 1`.
+#   float64 in, float64 out; float32 accuracy is enough.
+#   There are no parameters, so the argument `dtype` has nothing to set.
+# - **Tables** of cosines and sines are made once, at construction, for the positions `0 ... max_seq_len - 1`, by a
+#   number of operations that does not grow with the sizes. Each module has those of its own `theta` and sizes.
 #   They are not parameters and never show in `state_dict()`.
 #   They serve an `x` on the device that the module was moved to.
 #   They **lose no precision** when the module is cast, as by `module.to(torch.bfloat16)` or `module.half()`,
 #   or is built with a lower `dtype`.
-# - **Errors** are `ValueError`s whose message holds the offending value:
-#   an odd `d_k` (at construction), a last dimension of `x` other than `d_k`,
-#   a position outside `[0, max_seq_len)`. A negative position must not wrap around.
+# - **Errors** are `ValueError`s whose message holds the offending value: an odd `d_k` (at construction or at the call),
+#   a last dimension of `x` other than `d_k`, a position outside `[0, max_seq_len)`.
+#   An `IndexError` of the table is none, and a negative position must not wrap around.
 # - **`x` is not modified**, and may be non-contiguous or expanded. Gradients flow back to it.
 # - **No loops** over positions or pairs. A call looks its cosines and sines up in the tables; it computes none.
-#
-# `RoPEReal` uses no complex tensor anywhere. `RoPEComplex` does its rotation by multiplying complex tensors.
+# - **Real and complex.** The arithmetic of `RoPEReal` on `x` is real. Its tables may be held as you like: reading the
+#   real and imaginary parts of complex ones is right too. `RoPEComplex` rotates by multiplying complex tensors.
+# - **Where tables come from** is open: made once, at construction, they may come from anywhere, NumPy included. The
+#   computation on `x` stays in PyTorch.
+# - **Not graded:** angles in float32 or float64, tables in buffers or attributes, positions in other dtypes or on
+#   another device than `x`, and which of several offending positions is named.
 #
 # **Example.** Take `d_k = 4` and `theta = 100`. Pair 0 turns by $p \cdot 1$, pair 1 by $p \cdot 100^{-2/4} = p / 10$.
 # The row `[1, 0, 1, 0]` at position 3 becomes `[cos 3, sin 3, cos 0.3, sin 0.3]` = `[-0.990, 0.141, 0.955, 0.296]`.
