@@ -132,7 +132,7 @@ def test_a_hanging_call_ends_and_the_third_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr(worker_handle, "CPU_LIMIT", 1.0)
     for _ in range(proxy.Attempt.TIMEOUTS_BORNE):
-        with pytest.raises(Died, match="no answer after") as caught:
+        with pytest.raises(Died, match="no answer after") as caught:  # by either clock, as busy as the machine is
             attempt.spin(torch.ones(1))
         assert caught.value.outcome is Outcome.TIMED_OUT
     started = time.monotonic()
@@ -203,7 +203,9 @@ def test_a_table_left_behind_on_another_device_is_seen(attempt: proxy.Attempt) -
     x = torch.ones(3)
     found = attempt.Scale(3).fake_device(x)
     assert (found["mixed"], found["placed"]) == (None, True)
-    assert "two devices" in attempt.Lost(3).fake_device(x)["mixed"]
+    met, _, line = attempt.Lost(3).fake_device(x)["mixed"].partition("\n")
+    assert "two devices" in met
+    assert "in forward" in line
 
 
 def test_a_worker_sees_neither_secrets_nor_the_project(

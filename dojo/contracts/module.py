@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from dojo.content import catalog
-from dojo.contracts.checks.assertions import fail
+from dojo.contracts.checks.assertions import Wrong, fail
 from dojo.contracts.checks.inputs import Call, Draw
 from dojo.contracts.checks.operations import assert_constant_op_count
 from dojo.contracts.checks.parameters import fits, parameters_are, same_shapes
@@ -20,6 +20,7 @@ from dojo.contracts.function import Contract
 from dojo.contracts.harness import Maker, bare, core, fast, robust
 from dojo.judge.proxy import Attempt, Module
 from dojo.verdict.failures import Raised
+from dojo.verdict.types import Label, Section
 
 
 class ModuleContract(Contract):
@@ -239,7 +240,9 @@ class ModuleContract(Contract):
         args, kwargs = self.arguments(call)
         mixed = self.ready(attempt, call).fake_device(*args, **kwargs)["mixed"]
         if mixed:
-            fail("tables follow the module, or the input, to another device", f"{mixed}, after module.to(device)")
+            met, _, lines = mixed.partition("\n")
+            seen = Section(Label.FACTS, f"{met}, after module.to(device)"), Section(Label.TRACEBACK, lines)
+            raise Wrong("tables follow the module, or the input, to another device", *seen)
 
 
 class PrecomputedTablesContract(ModuleContract):

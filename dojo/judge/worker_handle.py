@@ -107,7 +107,7 @@ class Worker:
         while expected is None or len(buffer) < sum(expected):
             late = ""
             if self.cpu_seconds() - cpu > limit:
-                late = f"no answer after {limit:.0f} s of processor time"
+                late = f"no answer after {limit:.0f} s of processor time: is there a loop?"
             elif time.monotonic() - started > wall:
                 late = f"no answer after {wall:.0f} s"
             before = len(buffer)

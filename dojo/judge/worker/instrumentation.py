@@ -242,11 +242,14 @@ def _run_on_fake_device(func: Any, args: Args, kwargs: Kwargs) -> Any:
     return return_and_correct_aliasing(func, args, kwargs, result) if theirs else result
 
 
-def call_on_fake_device(callee: Callable[..., Any], args: Args, kwargs: Kwargs) -> Message:
+def call_on_fake_device(
+    callee: Callable[..., Any], args: Args, kwargs: Kwargs, lines: Callable[[BaseException], str]
+) -> Message:
     """Move a module and every tensor argument elsewhere and call it.
 
-    `mixed` says where two devices met, or is None; `placed` is whether the result came out there, None when that cannot
-    be told: any other exception is no finding, for it may be our make-believe device that is at fault.
+    `mixed` says where two devices met, with the attempt's own `lines` that an exception passed, or is None; `placed` is
+    whether the result came out there, None when that cannot be told: any other exception is no finding, for it may be
+    our make-believe device that is at fault.
     """
     try:
         with torch.no_grad(), FakeDeviceMode():
@@ -257,6 +260,6 @@ def call_on_fake_device(callee: Callable[..., Any], args: Args, kwargs: Kwargs) 
             true_meta = isinstance(result, Tensor) and result.is_meta and not isinstance(result, FakeDeviceTensor)
             return {"mixed": None, "placed": None if true_meta else isinstance(result, FakeDeviceTensor)}
     except MixedDevices as error:
-        return {"mixed": str(error), "placed": None}
+        return {"mixed": f"{error}\n{lines(error)}", "placed": None}
     except Exception:
         return {"mixed": None, "placed": None}
