@@ -25,7 +25,7 @@ TIES = {  # words of a claim, and the checks that hold it
     r"^\*\*(Heads|Pairs|gelu|A layer|RoPE|Feed-forward|Positions|Bidirectional|The gate|`\w*(ffn|attn)`)": "values",
     r"^\*\*(Parameter|`weight`)|[Pp]arameters?\*\*|No bias": "holds_exactly",
     "Initialisation|initialised|ones|zeros and|start": "drawn|starts?_|start_with",
-    r"[Dd]type|float16|float64": "half_precision|float64|float16",
+    r"[Dd]type|float16|float64": "half_precision|float64|float16|in_float32|dtype",
     "modified|non-contiguous|expanded": "inputs_and_global_state|any_memory_layout",
     "[Nn]o loops|[Nn]o tensor that grows|memory": "operation_count|memory_grows|no_tensor_is_much_larger",
     "attend to nothing|exact zeros": "gets_zeros",
@@ -39,6 +39,7 @@ TIES = {  # words of a claim, and the checks that hold it
     "padding": "padding",
     "positions?": "position|distance",
     "Norm": "norms?_",
+    "Each call": "stands_alone|no_tensor_is_much_larger",
 }
 
 
@@ -57,34 +58,32 @@ def checks(kata: Kata) -> list[str]:
     return [f"{cls.__name__}::{name}" for cls, name in names if name.startswith("test_") and getattr(cls, name)]
 
 
-def ties(kata: Kata) -> dict[str, list[str]]:
-    """The checks that hold each claim."""
-    known = TIES | getattr(catalog.load(kata.grader), "CLAIMS", {})
+def ties(kata: Kata, told: list[str]) -> dict[str, list[str]]:
+    """The checks that hold each of these texts."""
+    known = (TIES | own_ties(kata)).items()
     every = checks(kata)
-    return {
-        claim: [
-            check
-            for check in every
-            if any(re.search(held, check) for words, held in known.items() if re.search(words, claim))
-        ]
-        for claim in claims(kata)
-    }
+
+    def tied(text: str) -> list[str]:
+        held = "|".join(each for words, each in known if re.search(words, text))
+        return [check for check in every if held and re.search(held, check, re.I)]
+
+    return {text: tied(text) for text in told}
+
+
+def own_ties(kata: Kata) -> dict[str, str]:
+    """The ties of a grader's own."""
+    found: dict[str, str] = getattr(catalog.load(kata.grader), "CLAIMS", {})
+    return found
 
 
 def loose_ends(kata: Kata) -> list[str]:
-    """Claims without a check, checks without a claim, and ties to what is not there; a sentence each."""
-    held = ties(kata)
-    told = {check for tied in held.values() for check in tied}
-    said = [f"{kata.name}: no check holds the claim “{claim}”" for claim, tied in held.items() if not tied]
-    said += [
-        f"{kata.name}: no sentence of the statement asks for the check {check}"
-        for check in checks(kata)
-        if check not in told and not PROMISED.search(check)
+    """Claims without a check, checks without a claim, and ties to words that are not there; a sentence each."""
+    statement, found = master.statement(kata), ties(kata, claims(kata))
+    told = ties(kata, [statement])[statement]
+    silent = [check for check in checks(kata) if check not in told and not PROMISED.search(check)]
+    lost = [words for words in own_ties(kata) if not re.search(words, statement)]
+    return [
+        *(f"{kata.name}: no check holds the claim “{claim}”" for claim, held in found.items() if not held),
+        *(f"{kata.name}: no sentence of the statement asks for the check {check}" for check in silent),
+        *(f"{kata.name}: the statement does not hold the words {words!r} of CLAIMS" for words in lost),
     ]
-    own = getattr(catalog.load(kata.grader), "CLAIMS", {})
-    said += [
-        f"{kata.name}: no claim holds the words {words!r}"
-        for words in own
-        if not any(re.search(words, c) for c in held)
-    ]
-    return said
