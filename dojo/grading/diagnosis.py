@@ -28,13 +28,15 @@ class Diagnosis(Generic[Check]):
         self._suspects = list(bugs)
         self._outcome = outcome
         self._known: dict[tuple[str, Check], Fault | None] = {}
+        self._failures: list[tuple[Check, Fault]] = []
         self._spent = 0.0
 
     def of(self, check: Check, fault: Fault, passed: Iterable[Check]) -> Bug | None:
         """The one known bug that fails this check and those before it in the same way, if there is exactly one.
 
         Where several do, those are left out that fail one of the checks which the attempt passes. `passed` is gone
-        through as far as it takes.
+        through as far as it takes. A check may see so little that a bug equals the attempt there by chance: it is told
+        only if it equals the attempt in the first check that failed too, or in half of all that have.
         """
         if fault.outcome not in DIAGNOSABLE or (isinstance(fault, Raised) and fault.kind in PYTHONS_OWN):
             return None
@@ -55,9 +57,17 @@ class Diagnosis(Generic[Check]):
                 alike = [bug for bug in alike if self._run(bug, other_check) is None]
                 if len(alike) < 2 or overdue():
                     break
+        self._failures.append((check, fault))
+        alike = [bug for bug in alike if self._agrees(bug)]
         self._spent += time.perf_counter() - started
         self._suspects = alike or self._suspects
         return alike[0] if len(alike) == 1 else None
+
+    def _agrees(self, bug: Bug) -> bool:
+        """Whether a bug fails as the attempt does where that failed first, or in half of the checks."""
+        outcomes = ((fault, self._run(bug, check)) for check, fault in self._failures)
+        same = [other is not None and same_failure(fault, other) for fault, other in outcomes]
+        return same[0] or 2 * sum(same) >= len(same)
 
     def _run(self, bug: Bug, check: Check) -> Fault | None:
         key = bug.name, check
