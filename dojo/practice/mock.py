@@ -16,6 +16,7 @@ from dojo.content.catalog import Kata, Trouble
 from dojo.grading.options import fresh_seed, read
 from dojo.practice import history, timed_session
 from dojo.practice.timed_session import End, Runner, TimedSession
+from dojo.verdict.types import state_of
 
 if TYPE_CHECKING:
     from dojo.verdict.types import Verdict
@@ -122,7 +123,8 @@ def scorecard(held: TimedSession, final: dict[str, Verdict]) -> None:
         core = next((e.at for e in events if e.tiers.get("core") == "passed"), None)
         whole = next((e.at for e in events if e.verdict == "passed"), None)
         print(f"{kata.title} ({name})")
-        print(f"  verdict            {final[name].verdict if name in final else 'no file'}")
+        last = final.get(name)
+        print(f"  verdict            {state_of(last.verdict, last.tiers) if last else 'no file'}")
         print(f"  first green check  {clock(first)}")
         print(f"  core               {clock(core)}")
         print(f"  everything         {clock(whole)}{compared(whole, kata)}")
