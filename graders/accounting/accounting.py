@@ -134,6 +134,13 @@ class TestKvCacheBytes(CountContract):
     edges = {"any configuration": lambda d: [(c, seq, 3, 4) for seq, c in enumerate(random_sizes(d), 1)]}
 
 
+CLAIMS = {  # words of the statement, and the checks that hold them
+    "parameter_count": "ParameterCount",
+    "forward_flops": "ForwardFlops",
+    "kv_cache_bytes": "KvCacheBytes",
+    "Sizes are multiplied": "multiplied_and_not_counted",
+}
+
 BUGS = KnownBugs(
     """
 the third matrix of the gated layer forgotten

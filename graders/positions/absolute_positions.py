@@ -90,6 +90,7 @@ class PositionsContract(ModuleContract):
 
     @robust
     def test_longer_sequences_than_allowed_are_refused(self, attempt: Attempt, draw: Draw) -> None:
+        """A table of one row serves any length by broadcasting, and a longer one tells of shapes, not of lengths."""
         for max_len, seq in ((11, 12), (11, 17), (1, 3)):
             module = self.ready(attempt, type(self).call(draw, seq=1, max_len=max_len))
             x = draw.normal(2, seq, 6).to(attempt.device)
@@ -103,6 +104,7 @@ class TestSinusoidalPositions(PrecomputedTablesContract, PositionsContract):
 
     @robust
     def test_an_odd_width_is_refused(self, attempt: Attempt, draw: Draw) -> None:
+        """An odd width ends in an error about shapes: the annotated transformer does this too."""
         for width in (7, 1):
             x = draw.normal(2, 5, width).to(attempt.device)
             sentence = "an odd d_model is a ValueError"
@@ -116,6 +118,7 @@ class TestLearnedPositions(PositionsContract):
 
     @robust
     def test_weight_is_drawn_from_a_normal(self, attempt: Attempt) -> None:
+        """Positions of deviation 1, as `nn.Embedding` draws them, drown the tokens that they are added to."""
         sentence = "weight is normal with standard deviation 0.02"
         drawn_from_normal(attempt.LearnedPositions, (400, 200), 0.02, math.inf, sentence)
 
@@ -132,6 +135,16 @@ cosines in even columns
 exponent i / d instead of 2i / d
     the arange in steps of 2 already holds the 2i of the formula; pair i has the speed 10000^(-2i/d).
     torch.arange(0, d_model, 2, dtype=torch.float64)  →  torch.arange(d_model // 2, dtype=torch.float64)
+a speed for each column
+    the two columns of a pair share a speed: the cosine at 2i + 1 has the exponent 2i too.
+    table[:, 1::2] = angles.cos()  →  table[:, 1::2] = (angles * 10000.0 ** (-1 / d_model)).cos()
+the column doubled: exponents 2j / d for column j
+    the 2i of the formula is the column already: columns 2i and 2i + 1 have the exponent 2i / d.
+    table[:, 0::2] = angles.sin()  →  table[:, 0::2] = (angles * speed).sin()
+    table[:, 1::2] = angles.cos()  →  table[:, 1::2] = (angles * speed * 10000.0 ** (-2 / d_model)).cos()
+positions in float16
+    float16 holds whole numbers up to 2,048 and bfloat16 up to 256: beyond, neighbours share a row.
+    torch.arange(max_len, dtype=torch.float64)  →  torch.arange(max_len).half().double()
 the base 1000
     the base of the paper is 10000.
     10000.0 ** (-  →  1000.0 ** (-

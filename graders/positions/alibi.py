@@ -35,12 +35,19 @@ class TestAlibiBias(GeneratorContract):
     oracle = bias
     claims = {
         "bias grows with the distance in both directions": [(2, 3), (4, 7), (3, 5)],
-        "queries are the last of the keys": [(2, 3, 5), (4, 1, 7), (3, 5, 5), (2, 6, 11), (3, 2, 1503)],
+        "queries are the last of the keys": [(2, 3, 5), (4, 1, 7), (3, 5, 5), (2, 6, 11), (3, 2, 1503), (2, 5, 4101)],
     }
     edges = {"one query and one key": [(2, 1), (1, 1, 1), (3, 1, 2)]}
     growth = {"queries": lambda n: (4, n, 50), "keys": lambda n: (4, 3, n), "heads": lambda n: (n, 3, 5)}
     timed = (8, 250, 300)
 
+
+CLAIMS = {  # words of the statement, and the checks that hold them
+    "alibi_slopes": "AlibiSlopes",
+    "alibi_bias": "AlibiBias",
+    "Powers of two": "powers_of_two",
+    "Other numbers": "other_numbers",
+}
 
 BUGS = KnownBugs(
     """
@@ -88,6 +95,9 @@ queries counted from 0
 k_len ignored
     the bias has one column for each key.
     key = torch.arange(k_len)  →  key = torch.arange(q_len) + (k_len - q_len)
+distances in half precision
+    float16 holds whole numbers up to 2,048 and bfloat16 up to 256: beyond, distances are rounded.
+    (query[:, None] - key).abs()  →  (query[:, None] - key).abs().half()
 distance squared
     the bias is linear in the distance: that is its name.
     (query[:, None] - key).abs()  →  (query[:, None] - key).square()

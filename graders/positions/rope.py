@@ -221,6 +221,12 @@ class TestRoPEComplex(RoPEContract):
             )
 
 
+CLAIMS = {  # words of the statement, and the checks that hold them
+    "RoPEReal": "is_real",
+    "RoPEComplex": "multiplies_complex",
+    "lose no precision": "costs_precision",
+}
+
 BUGS = KnownBugs(
     """
 pairs (i, i + d_k/2) instead of (2i, 2i + 1)

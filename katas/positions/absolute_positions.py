@@ -25,16 +25,19 @@
 # - **`SinusoidalPositions(max_len, d_model, *, device=None, dtype=None)`**: the table above, sines in even and
 #   cosines in odd columns. No parameters.
 # - **`LearnedPositions(max_len, d_model, *, device=None, dtype=None)`**: the table is the **parameter** `weight`, of
-#   shape `(max_len, d_model)`, initialised from a normal of mean 0 and standard deviation 0.02.
+#   shape `(max_len, d_model)`, initialised from a normal of mean 0 and standard deviation 0.02, not truncated.
 #
 # - **The sinusoidal table** is made once, at construction. It never shows in `state_dict()`. It serves an `x` on the
 #   device that the module was moved to, and **loses no precision** when the module is cast, as by
-#   `module.to(torch.bfloat16)`. There are no parameters, so the argument `dtype` has nothing to set.
-# - **Dtype.** The result has the dtype of `x`. float64 stays float64.
-# - **Errors** are `ValueError`s that hold the offending value: an odd `d_model` for sines and cosines, at construction;
-#   `seq > max_len`, at the call.
+#   `module.to(torch.bfloat16)` or `module.half()`. There are no parameters, so the argument `dtype` has nothing to set.
+#   Made at construction, it may come from anywhere, NumPy included; the sum with `x` stays in PyTorch.
+# - **Dtype.** The result has the dtype of `x`. float64 in, float64 out; float32 accuracy is enough.
+# - **Errors** are `ValueError`s that hold the offending value: an odd `d_model` for sines and cosines, at construction
+#   or at the call; `seq > max_len`, at the call.
 # - **Inputs are not modified**: `x += ...` would change the caller's tensor. They may be non-contiguous or expanded.
-#   Gradients flow to `x` and to `weight`. No loops.
+#   Gradients flow to `x` and to `weight`. No loops over positions or columns, neither at the call nor at construction.
+# - **Not graded:** whether float16 and bfloat16 are added in float32 or in themselves, an `x` of another dtype than
+#   `weight`, and whether the rows of `weight` are cut out or looked up.
 #
 # No operation is forbidden.
 #

@@ -33,7 +33,9 @@
 #   from the first.
 # - **Positions.** Query `i` stands at the absolute position `k_len - q_len + i`, as it does with a cache. The
 #   distance is an absolute value: keys behind the query get a penalty as well. The causal mask is another matter.
-# - **No loops** over queries or keys. A Python list of slopes is fine.
+# - **No loops** over queries or keys. A Python list of slopes is fine. The computation stays in PyTorch, without NumPy.
+# - **Each call** gives a tensor of its own, which the caller may overwrite. No tensor on the way is much larger.
+# - **Not graded:** fewer keys than queries, lengths of zero, fewer than one head, and another device than the CPU.
 #
 # **Example.** 2 heads: $r = 2^{-4}$, slopes $1/16$ and $1/256$. 3 heads: $P = 2$, so $1/16$ and $1/256$, and then the
 # first slope of 4 heads, $2^{-2} = 1/4$. The bias of head 0 of 2 for `q_len=2, k_len=3` has queries at 1 and 2:

@@ -49,6 +49,9 @@
 # All results are exact whole numbers. `head_dim` is `d_model / num_heads`, and keys and values have
 # `num_kv_heads * head_dim` columns.
 #
+# - **Sizes are multiplied,** not counted out: the operations for 100 million tokens are told at once.
+# - **Not graded:** a float in the dict where it is exact, further entries of the dict, and sizes that do not divide.
+#
 # **Known answers.** The shape of GPT-2 XL, `Config(50257, 1600, 48, 25, 6400)`: 2.127 billion parameters, 8.51 GB in
 # float32, 4.51 TFLOP forward at 1,024 tokens; at 16,384 tokens attention passes half of the total. The shape of GPT-3,
 # `Config(50000, 12288, 96, 96, 49152, gated=False, tied=True)`: 175 billion.
