@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from dojo.contracts import Ban, Formula, KnownBugs, NormContract
+from dojo.contracts import Attempt, Ban, Call, Draw, Formula, KnownBugs, NormContract, half_precisions, match, robust
 from dojo.contracts.oracles import LayerNorm, layer_norm, library_layer_norm, library_rms_norm
 
 
@@ -30,11 +30,39 @@ class TestLayerNorm(NormContract):
     )
     cases = NormContract.cases | {
         "a_vector_of_equal_entries": {"shape": (3,), "std": [[1.0], [0.0], [1.0]], "offset": 2.0},
-        "mean_ten_thousand_times_the_spread": {"offset": 1e4},
     }
+    hard_cases = NormContract.hard_cases | {"mean_ten_thousand_times_the_spread": {"offset": 1e4}}
     representative = ("a_batch", "inputs_as_small_as_eps", "a_vector_of_equal_entries")
     near_300 = {"shape": (3,), "std": [[8.0], [8.0], [300.0]], "offset": [[300.0], [300.0], [0.0]]}
 
+    def plain(self, attempt: Attempt, call: Call, told: str, dtype: torch.dtype, sentence: str, allowed: float) -> None:
+        """Without weight and bias no entry is off by more than is allowed and one rounding."""
+        call = call.with_params(**{k: torch.full_like(v, float(k == "weight")) for k, v in call.params.items()}).cast(
+            dtype
+        )
+        got, expected = self.run(attempt, told, call, dtype), self.expected(call)
+        with self.case_context(attempt, told, call):
+            match(got, expected, allowed + torch.finfo(dtype).eps * expected.abs(), sentence, self.axes["result"])
+
+    @robust
+    def test_a_mean_of_ten_thousand_spreads_costs_no_accuracy(self, attempt: Attempt, draw: Draw) -> None:
+        """Features with a large common offset turn into noise, or into nan."""
+        sentence = "where the mean is 10⁴ times the spread no entry is off by more than 0.01"
+        self.plain(attempt, self.call(draw, offset=1e4), "a mean of 10⁴", torch.float32, sentence, 0.01)
+
+    @robust
+    @half_precisions
+    def test_half_precision_means_are_taken_in_float32(self, attempt: Attempt, draw: Draw, dtype: torch.dtype) -> None:
+        """Beside a mean of 100 bfloat16 has steps of a half: the whole vector is shifted by up to a quarter."""
+        sentence = "half precision has its mean taken, and subtracted, in float32"
+        told = "a mean of 100 and a spread of 2"
+        self.plain(attempt, self.call(draw, shape=(8,), d_model=64, std=2.0, offset=100.0), told, dtype, sentence, 1e-3)
+
+
+CLAIMS = {  # words of the statement, and the checks that hold them
+    "varepsilon": "values",
+    "Accuracy": "ten_thousand_spreads",
+}
 
 BUGS = KnownBugs(
     """
@@ -54,6 +82,10 @@ the variance as E[x²] - E[x]² in float32
 eps outside the square root
     eps is added to the variance; added to its root it weighs far less.
     centred * torch.rsqrt(variance + self.eps)  →  centred / (variance.clamp_min(1e-30).sqrt() + self.eps)
+statistics of the batch
+    that is batch norm: each vector has a mean and a variance of its own.
+    centred = wide - wide.mean(dim=-1  →  centred = wide - wide.mean(dim=0
+    variance = centred.square().mean(dim=-1  →  variance = centred.square().mean(dim=0
 mean and variance over the sequence too
     each vector is normalised by itself.
     centred = wide - wide.mean(dim=-1  →  axes = tuple(range(-min(2, wide.ndim), 0))
@@ -67,6 +99,12 @@ the bias added before the weight multiplies
 bias starts as ones
     a norm starts as the plain norm: its bias is 0.
     torch.zeros(d_model  →  torch.ones(d_model
+the mean rounded to half precision
+    beside a mean of 100 bfloat16 has steps of a half: the whole vector is shifted.
+    centred = wide - wide.mean(  →  centred = wide - x.mean(
+the result in the dtype of the weights
+    where weights are kept in float32, the residual stream turns float32 too.
+    return (normed * self.weight + self.bias).to(x.dtype)  →  return normed.to(x.dtype) * self.weight + self.bias
 reduced in half precision
     a sum of squares overflows float16, and a mean in bfloat16 keeps two digits.
     wide = x.to(torch.promote_types(x.dtype, torch.float32))  →  wide = x + 0

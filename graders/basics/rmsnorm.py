@@ -26,6 +26,7 @@ class TestRMSNorm(NormContract):
     variants = (formula(rms_norm), formula(library_rms_norm), formula(by_length))
     ban = Ban(r"rms_norm|layer_norm", ("torch._refs.native_layer_norm", "torch._refs.nn.functional.layer_norm"))
     cases = NormContract.cases | {"a_vector_of_zeros": {"shape": (3,), "std": [[1.0], [0.0], [1.0]]}}
+    rounded_once = True
     representative = ("a_batch", "inputs_as_small_as_eps", "a_vector_of_zeros")
     near_300 = {"shape": (3,), "offset": 300.0}
 
@@ -51,6 +52,18 @@ no eps
 eps ignored
     eps is an argument.
     self.eps = eps  →  self.eps = 1e-5
+eps 1e-6 instead of 1e-5
+    Llama's own is 1e-6; eps matters where the input is small.
+    eps: float = 1e-5  →  eps: float = 1e-6
+eps 1e-8 instead of 1e-5
+    eps matters where the input is small.
+    d_model: int, eps: float = 1e-5  →  d_model: int, eps: float = 1e-8
+eps as the least mean square
+    eps is added to every mean of squares, not put in place of a small one.
+    normed = wide * torch.rsqrt(mean_square + self.eps)  →  normed = wide * torch.rsqrt(mean_square.clamp_min(self.eps))
+eps squared under the root
+    eps is what is added under the root; squared it vanishes.
+    normed = wide * torch.rsqrt(mean_square + self.eps)  →  normed = wide * torch.rsqrt(mean_square + self.eps**2)
 no square root
     what is divided by is the root, not its square.
     * torch.rsqrt(  →  / (
@@ -58,6 +71,14 @@ the mean over the sequence too
     each vector has a norm of its own.
     wide.square().mean(dim=-1, keepdim=True)
     →  wide.square().mean(dim=tuple(range(-min(2, wide.ndim), 0)), keepdim=True)
+the mean over the batch
+    each vector has a norm of its own, whatever else is in the batch.
+    wide.square().mean(dim=-1, keepdim=True)  →  wide.square().mean(dim=0, keepdim=True)
+the weight applied before the norm
+    the norm would divide most of it out again: normalise first, then multiply.
+    mean_square =  →  wide = wide * self.weight
+        mean_square =
+    (normed * self.weight)  →  (normed)
 no weight
     each entry is scaled by its weight.
     (normed * self.weight  →  (normed + 0 * self.weight
@@ -73,6 +94,13 @@ an explicit dtype ignored
 squared in half precision
     300² is beyond float16: the mean of squares is taken in float32.
     mean_square = wide.square()  →  mean_square = x.square()
+the root rounded to half precision
+    a factor that is rounded makes the whole vector longer or shorter: round once, at the end.
+    normed = wide * torch.rsqrt(mean_square + self.eps)
+    →  normed = wide * torch.rsqrt(mean_square + self.eps).to(x.dtype)
+the result in the dtype of the weight
+    where weights are kept in float32, the residual stream turns float32 too.
+    (normed * self.weight).to(x.dtype)  →  normed.to(x.dtype) * self.weight
 the result left in float32
     the result has the dtype of the input.
     return (normed * self.weight).to(x.dtype)  →  return normed * self.weight
