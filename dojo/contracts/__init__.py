@@ -7,8 +7,11 @@ from dojo.contracts.attention import (
     NO_KEY_FOR_THE_SECOND,
     AttentionContract,
     HeadsContract,
+    SoftmaxContract,
     UnnormedContract,
+    in_part,
     one_head_blind,
+    one_value,
     very_large_scores,
 )
 from dojo.contracts.checks.assertions import (
@@ -27,7 +30,7 @@ from dojo.contracts.checks.parameters import drawn_from_normal, parameters_are
 from dojo.contracts.checks.tolerance import HALF, Formula
 from dojo.contracts.function import Contract
 from dojo.contracts.generator import GeneratorContract
-from dojo.contracts.harness import Maker, core, fast, half_precisions, robust
+from dojo.contracts.harness import Maker, bare, core, fast, half_precisions, robust
 from dojo.contracts.layers import DropoutContract, NormContract, silenced
 from dojo.contracts.module import ModuleContract, NormedContract, PrecomputedTablesContract
 from dojo.judge.proxy import Attempt

@@ -15,7 +15,8 @@ from torch import Tensor
 from dojo.contracts.checks.assertions import assert_raises, fail, tensor
 from dojo.contracts.checks.inputs import Call, Draw
 from dojo.contracts.checks.operations import Ban
-from dojo.contracts.harness import Maker, core, robust
+from dojo.contracts.function import Contract
+from dojo.contracts.harness import Maker, bare, core, half_precisions, robust
 from dojo.contracts.module import ModuleContract
 from dojo.contracts.oracles import WAYS, heads_one_by_one, library, weights
 from dojo.judge.proxy import Attempt
@@ -28,7 +29,12 @@ FUSED = Ban(
 NO_KEY_FOR_THE_SECOND = torch.tensor([True, False])[:, None, None, None]
 
 
-FAR_BELOW = 5e4  # minus this, and no number that a mask may be filled with instead of -inf, unless it is finfo.min
+def in_part(d: Draw, *shape: int, share: float = 0.6) -> Tensor:
+    """A mask by which every query sees some keys and not all: an inverted one then leaves no query without a key."""
+    mask = d.mask(*shape, share=share)
+    if shape[-1] > 1:
+        mask[..., 0] &= ~mask.all(-1)
+    return mask
 
 
 def one_head_blind(d: Draw, heads: int) -> Tensor:
@@ -43,6 +49,35 @@ def very_large_scores(made: Call) -> Call:
     """The same with scores that spread by tens of thousands: what only lowers them does not hide them."""
     grown = {name: 100 * value for name, value in made.params.items() if re.search(r"attn\.[qk]_proj\.weight", name)}
     return replace(made, params=made.params | grown)
+
+
+def one_value(d: Draw, made: Call) -> Call:
+    """The same with values that are alike for all keys: a head's result is the sum of its weights, times a number."""
+    x, values = made.inputs["x"].clone(), torch.zeros_like(made.params["v_proj.weight"])
+    x[..., 0] = 1.0
+    values[:, 0] = d.uniform(len(values), low=1.0, high=2.0)
+    return made.with_inputs(x=x).with_params(**{"v_proj.weight": values, "o_proj.weight": torch.eye(x.shape[-1])})
+
+
+class SoftmaxContract(Contract):
+    """What weighs values by a softmax. `one_value_for_many_keys` is a call with about a thousand keys."""
+
+    one_value_for_many_keys: ClassVar[Maker]
+
+    @robust
+    @half_precisions
+    def test_softmax_is_computed_in_float32(self, attempt: Attempt, draw: Draw, dtype: torch.dtype) -> None:
+        """Weights that do not sum to 1 make every value of a long context too large or too small."""
+        # Roundings of the weights average out over many keys; a sum that was itself rounded does not.
+        made = type(self).one_value_for_many_keys(draw).cast(dtype)
+        got, expected = self.run(attempt, "one_value_for_many_keys", made, dtype).double(), self.expected(made)
+        if got.shape != expected.shape:
+            fail("the result has the shape of x", f"got {tuple(got.shape)} for {tuple(expected.shape)}")
+        off = float((got / expected - 1)[..., -256:, :].mean(-1).abs().max())  # the last see the most
+        allowed = torch.finfo(dtype).eps / 6
+        if not off <= allowed:
+            seen = f"{bare(dtype)}: 1,000 keys of one value give it back {off:.2g} too large or small"
+            fail("in half precision softmax is computed in float32", f"{seen}, allowed {allowed:.2g}")
 
 
 class HeadsContract(ModuleContract):
@@ -96,7 +131,7 @@ class UnnormedContract(HeadsContract):
                 fail("scores of float16 inputs near 300 do not overflow", seen)
 
 
-class AttentionContract(UnnormedContract):
+class AttentionContract(SoftmaxContract, UnnormedContract):
     """Self-attention of several heads. A subclass says how its constructor is called and how wide its keys are."""
 
     oracle = staticmethod(heads_one_by_one(library))
@@ -138,7 +173,7 @@ class AttentionContract(UnnormedContract):
         def case(*mask: int, share: float = 0.6, batch: int = 2, seq: int = 5) -> Maker:
             if not mask:
                 return lambda d: cls.call(d, batch, seq)
-            return lambda d: cls.call(d, batch, seq, mask=d.mask(*mask, share=share))
+            return lambda d: cls.call(d, batch, seq, mask=in_part(d, *mask, share=share))
 
         cls.cases = {
             "no_mask": case(),
@@ -181,17 +216,15 @@ class AttentionContract(UnnormedContract):
 
     @classmethod
     def far_below_zero(cls, d: Draw) -> Call:
-        """All heads alike, tokens nearly alike, and keys the negative of the queries: every score is far below zero."""
-        made = cls.call(d, 2, 5, mask=d.mask(2, 1, 5, 5))
-        token = d.normal(made.init["d_model"])
-        rows = made.params["q_proj.weight"][: cls.head_dim]
-        rows = rows * (FAR_BELOW * cls.head_dim**0.5) ** 0.5 / (rows @ token).norm()
-        alike = {
-            name: rows.repeat(len(made.params[name]) // cls.head_dim, 1) for name in ("q_proj.weight", "k_proj.weight")
-        }
-        alike["k_proj.weight"] = -alike["k_proj.weight"]
-        made = replace(made, params=made.params | alike)
-        return made.with_inputs(x=token + 0.02 * d.normal(2, 5, len(token)))
+        """Queries of positive entries alone, and keys of negative ones: far below what a mask is often filled with."""
+        made = cls.call(d, 2, 5, logit_scale=70.0, mask=in_part(d, 2, 1, 5, 5))
+        signed = {"q_proj.weight": 1, "k_proj.weight": -1}
+        params = {name: sign * made.params[name].abs() for name, sign in signed.items()}
+        return made.with_inputs(x=made.inputs["x"].abs()).with_params(**params)
+
+    @classmethod
+    def one_value_for_many_keys(cls, d: Draw) -> Call:
+        return one_value(d, cls.call(d, 1, 1000, heads=2, head_dim=32, logit_scale=0.8))
 
     @classmethod
     def precision_sensitive(cls, d: Draw) -> Call:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -9,7 +10,26 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from dojo.contracts import Attempt, Call, Draw, KnownBugs, UnnormedContract, assert_raises, core, fail, oracles, robust
+from dojo.contracts import (
+    Attempt,
+    Call,
+    Draw,
+    KnownBugs,
+    SoftmaxContract,
+    UnnormedContract,
+    assert_raises,
+    bare,
+    core,
+    fail,
+    fast,
+    half_precisions,
+    one_value,
+    oracles,
+    robust,
+)
+
+FURTHEST = 4095
+MAKES_ANGLES = {"cos", "cos_", "sin", "sin_", "polar", "tan"}
 
 
 def of(attend: oracles.Attention, rope: oracles.Rope) -> Callable[..., Tensor]:
@@ -33,7 +53,34 @@ def call(
     return Call(inputs, init, oracles.weights(d, d_model, kv_dim, logit_scale))
 
 
-class TestCausalSelfAttention(UnnormedContract):
+def far_below_zero(d: Draw) -> Call:
+    """All at one position, queries of positive entries alone, keys of negative ones: far below what a mask holds."""
+    made = call(d, logit_scale=70.0, positions=torch.full((5,), 3))
+    signed = {"q_proj.weight": 1, "k_proj.weight": -1}
+    params = {name: sign * made.params[name].abs() for name, sign in signed.items()}
+    return made.with_inputs(x=made.inputs["x"].abs()).with_params(**params)
+
+
+def one_turned_query(d: Draw, position: int, entries: int = 8192) -> Call:
+    """Two tokens: a key at 0, and a query that at this position turns to the same direction; values c and -c.
+
+    Where the queries point is drawn for each entry, so that roundings of what was turned average out over them.
+    """
+    made = call(d, entries, 2, 1, 6, FURTHEST + 1, positions=torch.tensor([0, position]))
+    angle = d.uniform(entries, high=2 * math.pi)
+    x, eye = torch.zeros(entries, 2, 6), torch.eye(6)
+    for token, start, turned in ((0, 0, angle + position), (1, 2, angle)):
+        length = d.uniform(entries, 1, low=1.2, high=2.2)
+        x[:, token, start : start + 2] = length * torch.stack([turned.cos(), turned.sin()], -1)
+    x[:, :, 4] = torch.tensor([1.0, -1.0])
+    value = torch.zeros(6, 6)
+    value[:, 4] = d.uniform(6, low=1.0, high=2.0)
+    first = torch.tensor([1.0, 1.0, 0.0, 0.0, 0.0, 0.0])[:, None]
+    params = {"q_proj.weight": first * eye.roll(2, 1), "k_proj.weight": first * eye}
+    return made.with_inputs(x=x).with_params(**params, **{"v_proj.weight": value, "o_proj.weight": eye})
+
+
+class TestCausalSelfAttention(SoftmaxContract, UnnormedContract):
     name = "CausalSelfAttention"
     oracle = of(oracles.library, oracles.apply_rope)
     variants = (
@@ -45,16 +92,21 @@ class TestCausalSelfAttention(UnnormedContract):
     cases = {
         "no_positions": {},
         "positions_for_all": {"positions": (5,)},
-        "positions_for_each_entry": {"positions": (2, 5)},
-        "as_many_entries_as_heads": {"batch": 3, "positions": (3, 5)},
-        "as_many_tokens_as_entries": {"batch": 5, "positions": (5, 5)},
         "positions_that_fall": {"positions": torch.tensor([22, 17, 9, 9, 0])},
         "shared_key_heads": {"seq": 7, "heads": 6, "num_kv_heads": 2},
-        "one_key_head": {"num_kv_heads": 1, "positions": (2, 5)},
+        "one_key_head": {"num_kv_heads": 1},
         "another_theta": {"seq": 7, "head_dim": 6, "theta": 50.0},
         "another_theta_and_one_key_head": {"theta": 50.0, "num_kv_heads": 1},
         "int32_positions": {"positions": torch.tensor([3, 20, 7, 11, 0], dtype=torch.int32)},
         "one_row_of_positions_and_as_many_tokens_as_entries": {"batch": 5, "positions": (5,)},
+    }
+    hard_cases = {
+        "positions_for_each_entry": {"positions": (2, 5)},
+        "as_many_entries_as_heads": {"batch": 3, "positions": (3, 5)},
+        "as_many_tokens_as_entries": {"batch": 5, "positions": (5, 5)},
+        "one_key_head_and_positions_for_each_entry": {"num_kv_heads": 1, "positions": (2, 5)},
+        "very_large_scores": {"logit_scale": 150.0},
+        "scores_far_below_zero": far_below_zero,
     }
     representative = ("no_positions", "positions_for_each_entry", "shared_key_heads")
     more_shapes = {
@@ -67,6 +119,9 @@ class TestCausalSelfAttention(UnnormedContract):
         "far_positions": {"seq": 3, "heads": 1, "max_seq_len": 2309, "positions": torch.tensor([2299, 3, 2051]).int()},
     }
     near_300 = {"offset": 300.0, "logit_scale": 0.006}
+    one_value_for_many_keys = lambda d: one_value(  # noqa: E731
+        d, call(d, 1, 1000, heads=2, head_dim=32, max_seq_len=1000, logit_scale=0.8)
+    )
     precision_sensitive = {"heads": 1, "max_seq_len": 1009, "positions": torch.tensor([1001, 259, 1003, 1008, 514])}
     grows = {"seq": "seq", "heads": "heads"}
     growth = {
@@ -96,6 +151,28 @@ class TestCausalSelfAttention(UnnormedContract):
         first, second = (self.run(attempt, "shifted_positions", each) for each in calls)
         if first.shape != second.shape or not torch.allclose(first, second, atol=1e-3):
             fail("shifting all positions changes nothing", f"largest change {(first - second).abs().max():.3g}")
+
+    @robust
+    @half_precisions
+    def test_rotation_is_computed_in_float32(self, attempt: Attempt, draw: Draw, dtype: torch.dtype) -> None:
+        """All scores of a position are off alike. Hugging Face's own code does this too: it casts the tables to half."""
+        allowed = torch.finfo(dtype).eps / 10
+        for position in draw.integers(1, FURTHEST + 1, 24).tolist():
+            made = one_turned_query(draw, position).cast(dtype)
+            got, expected = self.run(attempt, "one_turned_query", made, dtype).double(), self.expected(made)
+            off = float((got / expected - 1)[:, 1].mean().abs()) if got.shape == expected.shape else torch.inf
+            if not off <= allowed:
+                seen = f"{bare(dtype)}: at position {position} results are off by {off:.2g} on average"
+                fail("in half precision queries and keys are rotated in float32", f"{seen}, allowed {allowed:.2g}")
+
+    @fast
+    def test_tables_are_made_once_at_construction(self, attempt: Attempt, draw: Draw) -> None:
+        for told, dtype in (("a call", torch.float32), ("a call after module.to(bfloat16)", torch.bfloat16)):
+            made = call(draw).cast(dtype)
+            args, _ = self.arguments(made.to(attempt.device))
+            computed = sorted(MAKES_ANGLES & set(self.ready(attempt, made, dtype).observe(*args)["operations"]))
+            if computed:
+                fail("tables are made once, at construction", f"{told} ran {', '.join(computed)}")
 
     @robust
     def test_positions_outside_the_tables_are_refused(self, attempt: Attempt, draw: Draw) -> None:

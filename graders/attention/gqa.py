@@ -52,9 +52,16 @@ repeat instead of repeat_interleave
 every head reads the first key head
     each group has a key head of its own.
     k.unsqueeze(-3), v.unsqueeze(-3)  →  k[:, :1].unsqueeze(-3), v[:, :1].unsqueeze(-3)
+heads joined in the other order
+    the members of a group stand side by side, group after group.
+    heads = heads.flatten(-4, -3)  →  heads = heads.transpose(-4, -3).flatten(-4, -3)
 values grouped in another order than keys
     keys and values of one head belong together.
     k.unsqueeze(-3), v.unsqueeze(-3)  →  k.unsqueeze(-3), v.flip(-3).unsqueeze(-3)
+softmax in half precision
+    exponentials and their sum are rounded, so weights no longer sum to 1: softmax is computed in float32.
+    weights = torch.softmax(scores, dim=-1)  →  exps = (scores - scores.amax(-1, keepdim=True)).to(x.dtype).exp()
+        weights = (exps / exps.sum(-1, keepdim=True)).to(acc)
 key heads that do not divide the heads are not refused
     some query head would have no key head, or two.
     if num_kv_heads < 1 or num_heads % num_kv_heads != 0:  →  if num_kv_heads < 1:

@@ -15,10 +15,11 @@ class TestMultiHeadAttention(AttentionContract):
     name = "MultiHeadAttention"
     ban = FUSED
     cases = {
+        "a_context_as_long_as_the_queries": lambda d: cross_attention(d, 5, 5),
         "a_context": lambda d: cross_attention(d, 5, 7),
         "a_context_and_a_mask": lambda d: cross_attention(d, 5, 7, 5, 7),
         "a_context_with_padding": lambda d: cross_attention(d, 5, 7, 2, 1, 1, 7),
-        "a_context_as_long_as_the_queries": lambda d: cross_attention(d, 5, 5, 5, 5),
+        "a_context_as_long_as_the_queries_and_a_mask": lambda d: cross_attention(d, 5, 5, 5, 5),
         "a_shorter_context": lambda d: cross_attention(d, 5, 3, 2, 3, 5, 3),
     }
     more_shapes = {"one_query": lambda d: cross_attention(d, 1, 7), "one_key": lambda d: cross_attention(d, 5, 1)}
@@ -30,6 +31,12 @@ BUGS = KnownBugs(
 heads not moved back before the merge
     without the transpose the merge mixes heads and positions.
     heads.transpose(-3, -2).flatten(-2)  →  heads.reshape(x.shape)
+heads split without a transpose
+    reading (seq, d_model) as (heads, seq, head_dim) cuts the sequence into heads instead of the width.
+    x.unflatten(-1, (num_heads, -1)).transpose(-3, -2)  →  x.reshape(x.shape[0], num_heads, x.shape[1], -1)
+heads joined feature by feature
+    each head's result stands in neighbouring places, those of its rows.
+    heads.transpose(-3, -2).flatten(-2)  →  heads.movedim(-3, -1).flatten(-2)
 heads interleaved over the features
     head h owns neighbouring rows h·head_dim … (h+1)·head_dim, not every num_heads-th one.
     x.unflatten(-1, (num_heads, -1)).transpose(-3, -2)  →  x.unflatten(-1, (-1, num_heads)).movedim(-1, -3)
@@ -39,6 +46,19 @@ heads that do not divide the model are not refused
 scaled by the square root of d_model instead of head_dim
     each head's scores are sums over head_dim products, so that is what they are scaled by.
     softmax(scores, dim=-1)  →  softmax(scores / math.sqrt(scores.shape[-3]), dim=-1)
+softmax over the heads
+    each query spreads a weight of 1 over the keys, so softmax runs over the last axis.
+    softmax(scores, dim=-1)  →  softmax(scores, dim=-3)
+mask transposed
+    its last two axes are queries and keys, in this order.
+    scores.masked_fill(~mask  →  scores.masked_fill(~mask.mT
+    weights.masked_fill(~mask  →  weights.masked_fill(~mask.mT
+weights stored (in, out)
+    weights are stored (out_features, in_features), as nn.Linear stores them.
+    self.q_proj(x)  →  (x @ self.q_proj.weight)
+    self.k_proj(source)  →  (source @ self.k_proj.weight)
+    self.v_proj(source)  →  (source @ self.v_proj.weight)
+    self.o_proj(merged)  →  merged @ self.o_proj.weight
 no output projection
     the merged heads pass through o_proj.
     return self.o_proj(  →  return (
@@ -48,6 +68,14 @@ a projection with a bias
 context ignored
     keys and values come from the context where there is one.
     source = x if context is None else context  →  source = x
+queries taken from the context
+    x asks and the context answers: only keys and values come from the context.
+    self.q_proj(x)  →  self.q_proj(source)
+x and the context swapped
+    x asks and the context answers.
+    self.q_proj(x)  →  self.q_proj(source)
+    self.k_proj(source)  →  self.k_proj(x)
+    self.v_proj(source)  →  self.v_proj(x)
 values taken from x instead of the context
     keys and values belong together: both come from the context.
     self.v_proj(source)  →  self.v_proj(x)

@@ -5,7 +5,20 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from dojo.contracts import FUSED, WIDER, Attempt, Call, Contract, Draw, Equivalent, Formula, KnownBugs, core, fail
+from dojo.contracts import (
+    FUSED,
+    WIDER,
+    Attempt,
+    Call,
+    Draw,
+    Equivalent,
+    Formula,
+    KnownBugs,
+    SoftmaxContract,
+    core,
+    fail,
+    in_part,
+)
 from dojo.contracts.oracles import WAYS, Attention, library
 
 
@@ -34,23 +47,27 @@ def call(
     shapes = {"q": (*shape, q_len, d_k), "k": (*shape, k_len, d_k), "v": (*shape, k_len, d_v)} | shapes
     scales = {"q": logit_scale, "k": logit_scale, "v": 1.0}
     inputs = {name: offset + d.normal(*shapes[name], scale=scale) for name, scale in scales.items()}
-    return Call(inputs | ({"mask": d.mask(*shapes["mask"])} if "mask" in shapes else {}))
+    return Call(inputs | ({"mask": in_part(d, *shapes["mask"])} if "mask" in shapes else {}))
 
 
 def far_below_zero(d: Draw) -> Call:
-    """Every score is far below zero, and below what a mask is often filled with."""
-    made = call(d, mask=(2, 1, 5, 7))
-    q, k = made.inputs["q"].clone(), made.inputs["k"].clone()
-    q[..., 0], k[..., 0] = 300.0, -300.0
-    return made.with_inputs(q=q, k=k)
+    """Queries of positive entries alone, and keys of negative ones: far below what a mask is often filled with."""
+    made = call(d, logit_scale=200.0).with_inputs(mask=in_part(d, 2, 1, 5, 7))
+    return made.with_inputs(q=made.inputs["q"].abs(), k=-made.inputs["k"].abs())
 
 
-class TestScaledDotProductAttention(Contract):
+def one_value_for_many_keys(d: Draw) -> Call:
+    made = call(d, (), q_len=256, k_len=1000, d_k=8, logit_scale=0.7)
+    return made.with_inputs(v=d.uniform(64, low=1.0, high=2.0).expand(1000, -1))
+
+
+class TestScaledDotProductAttention(SoftmaxContract):
     name = "scaled_dot_product_attention"
     oracle = of(library)
     variants = tuple(of(way) for way in (weights_rounded, *WAYS))
     ban = FUSED
     call = call
+    one_value_for_many_keys = one_value_for_many_keys
     cases = {
         "no_leading_dimensions": {"shape": ()},
         "a_batch": {"shape": (2,)},
@@ -111,6 +128,10 @@ class TestScaledDotProductAttention(Contract):
             fail("what the mask hides has no influence", "keys 4 to 6 changed what the queries get")
 
 
+CLAIMS = {  # words of the statement, and the checks that hold them
+    "Leading dimensions broadcast": "hard_cases|leading_dimensions",
+}
+
 BUGS = KnownBugs(
     """
 no scale
@@ -149,6 +170,19 @@ mask added to the scores
 masked after softmax without normalising again
     weights that the mask removes must be gone before the sum is taken.
     scores.masked_fill(~mask, torch.finfo(acc).min)  →  scores
+masked scores filled with -10000
+    scores may be lower than that: the mask then lets everything through, and nothing else.
+    torch.finfo(acc).min  →  -10000.0
+-10000 added to masked scores
+    a hidden score that is higher by more than that is not hidden.
+    scores.masked_fill(~mask, torch.finfo(acc).min)  →  scores - 10000.0 * ~mask
+scaled by the number of keys
+    the scale is the root of the width of a head, however many keys there are.
+    math.sqrt(q.shape[-1])  →  math.sqrt(k.shape[-2])
+softmax in half precision
+    exponentials and their sum are rounded, so weights no longer sum to 1: softmax is computed in float32.
+    weights = torch.softmax(scores, dim=-1)  →  exps = (scores - scores.amax(-1, keepdim=True)).to(v.dtype).exp()
+        weights = (exps / exps.sum(-1, keepdim=True)).to(acc)
 rows that may attend to nothing give nan
     softmax of a row of only -inf is nan; such a query gets zeros.
     torch.finfo(acc).min  →  -torch.inf

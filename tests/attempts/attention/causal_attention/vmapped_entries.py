@@ -14,19 +14,21 @@ class CausalSelfAttention(nn.Module):
         if d_model // num_heads % 2 != 0:
             raise ValueError(f"{d_model} features for {num_heads} heads: an odd number each")
         self.kv, self.dim, self.limit = kv, d_model // num_heads, max_seq_len
-        self.speed = [theta ** (-i / self.dim) for i in range(0, self.dim, 2)]
+        speed = torch.tensor([theta ** (-i / self.dim) for i in range(0, self.dim, 2)], dtype=torch.float64)
+        angles = torch.arange(max_seq_len, dtype=torch.float64)[:, None] * speed
+        self.tables = torch.stack((angles.cos(), angles.sin()))
         kind = {"bias": False, "device": device, "dtype": dtype}
         self.q_proj, self.o_proj = nn.Linear(d_model, d_model, **kind), nn.Linear(d_model, d_model, **kind)
         self.k_proj, self.v_proj = (nn.Linear(d_model, kv * self.dim, **kind) for _ in range(2))
 
-    def turned(self, x, angles):
+    def turned(self, x, tables):
         even, odd = rearrange(x, "t h (p two) -> two t h p", two=2)
-        cos, sin = angles.cos().to(x.dtype)[:, None], angles.sin().to(x.dtype)[:, None]
+        cos, sin = tables.to(x.dtype).unsqueeze(-2)
         return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
 
     def one(self, q, k, v, positions):
-        angles = positions.double()[:, None] * torch.tensor(self.speed, dtype=torch.float64, device=q.device)
-        q, k = self.turned(q, angles).unflatten(1, (self.kv, -1)), self.turned(k, angles)
+        tables = self.tables[:, positions]
+        q, k = self.turned(q, tables).unflatten(1, (self.kv, -1)), self.turned(k, tables)
         scores = torch.einsum("tgrd,sgd->grts", q, k) / self.dim**0.5
         later = torch.arange(q.shape[0], device=q.device)
         scores = torch.where(later[:, None] >= later, scores, -torch.inf)
@@ -37,6 +39,7 @@ class CausalSelfAttention(nn.Module):
         low, high = int(positions.min()), int(positions.max())
         if low < 0 or high >= self.limit:
             raise ValueError(f"positions {low} … {high} outside [0, {self.limit})")
+        self.tables = self.tables.to(x.device)
         work = torch.promote_types(x.dtype, torch.float32)
         q, k, v = (p(x).unflatten(-1, (-1, self.dim)).to(work) for p in (self.q_proj, self.k_proj, self.v_proj))
         out = torch.vmap(self.one)(q, k, v, positions.expand(x.shape[:2]))
