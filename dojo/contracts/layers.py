@@ -21,6 +21,7 @@ from dojo.judge.proxy import Attempt, Module
 from dojo.verdict.types import Label, Section
 
 GELU_OF_ONE = 0.5 * (1 + math.erf(0.5**0.5))
+FAR_BELOW = 5e4  # minus this, and no number that is filled in for masked scores, unless it is as good as -inf
 
 
 class DropoutContract(ModuleContract):
@@ -204,12 +205,12 @@ def silenced(call: Call, pattern: str) -> Call:
 
 
 def very_low_scores(attention: str, params: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Projections with biases by which every score is below -5e4, and what sets keys apart is small.
+    """Projections with biases by which every score of four features is near -FAR_BELOW, and no two are far apart.
 
-    No number below that is filled in for a masked score, but those that are as good as -inf.
+    What is filled in for a masked score is not lower, unless it is as good as -inf.
     """
     like = params[f"{attention}.q_proj.bias"]
-    size = (5e4 / 2) ** 0.5
+    size = (FAR_BELOW / 2) ** 0.5
     found = {f"{attention}.q_proj.bias": torch.full_like(like, size), f"{attention}.k_proj.bias": like * 0 - size}
     return found | {f"{attention}.k_proj.weight": 0.01 * params[f"{attention}.k_proj.weight"]}
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from dojo.contracts import (
@@ -22,8 +23,10 @@ from dojo.contracts import (
     fail,
     one_head_blind,
     oracles,
+    robust,
     very_large_scores,
 )
+from dojo.contracts.layers import FAR_BELOW
 
 
 def block(pre: bool, attend: oracles.Attention, norm: oracles.Norm, gated: oracles.Gated) -> Formula:
@@ -47,22 +50,42 @@ PARTS = (
 )
 
 
+def far_below_zero(d: Draw) -> Call:
+    """All heads alike, tokens nearly alike, and keys the negative of the queries: every score is far below zero."""
+    made = TestPreNormBlock.call(d)  # the other block has the same parameters
+    token = F.rms_norm(made.inputs["x"][0, 0], (12,))
+    rows = made.params["attn.q_proj.weight"][:4]
+    rows = (rows * (FAR_BELOW * 2) ** 0.5 / (rows @ token).norm()).repeat(3, 1)
+    alike = {"attn.q_proj.weight": rows, "attn.k_proj.weight": -rows, "attn_norm.weight": torch.ones(12)}
+    return made.with_params(**alike).with_inputs(x=token + 0.02 * made.inputs["x"])
+
+
 class BlockContract(NormedContract, HeadsContract):
     axes = {"mask": "batch heads q_len k_len"}
     cases = {
         "no_mask": {"mask": ""},
         "a_mask_for_all": {"mask": "seq seq"},
-        "a_mask_for_each_head": {"mask": "heads seq seq"},
+        "a_mask_for_each_head": {"mask": "1 heads seq seq"},
         "a_mask_for_each_head_of_each_entry": {"mask": "batch heads seq seq"},
         "padding": {"mask": "batch 1 1 seq"},
-        "three_axes_of_mask_and_as_many_entries_as_heads": {"batch": 3, "mask": "heads seq seq"},
-        "queries_hidden_in_one_head_alone": {"mask": one_head_blind},
+        "as_many_entries_as_heads": {"batch": 3, "mask": "batch 1 1 seq"},
         "inputs_as_small_as_eps": {"mask": "", "embedding_std": 0.003},
     }
-    representative = ("no_mask", "a_mask_for_each_head_of_each_entry", "inputs_as_small_as_eps")
+    hard_cases = {
+        "three_axes_of_mask": {"mask": "heads seq seq"},
+        "three_axes_of_mask_and_as_many_entries_as_heads": {"batch": 3, "mask": "heads seq seq"},
+        "scores_far_below_zero": far_below_zero,
+    }
+    dead_rows = {
+        "one_query_of_each_head": {"mask": lambda d, heads: d.mask(2, heads, 5, 5, dead_row=True)},
+        "one_query_of_all": {"mask": lambda d, heads: d.mask(5, 5, dead_row=True)},
+        "one_entry_is_all_padding": {"mask": lambda d, heads: NO_KEY_FOR_THE_SECOND & d.mask(5, 5)},
+        "queries_hidden_in_one_head_alone": {"mask": one_head_blind},
+        "one_token_that_sees_nothing": {"seq": 1, "mask": lambda d, heads: NO_KEY_FOR_THE_SECOND},
+    }
+    representative = ("no_mask", "a_mask_for_each_head_of_each_entry", "inputs_as_small_as_eps", "one_query_of_all")
     more_shapes = {
         "one_token": {"seq": 1, "mask": ""},
-        "one_token_that_sees_nothing": {"seq": 1, "mask": lambda d, heads: NO_KEY_FOR_THE_SECOND},
         "one_entry": {"batch": 1},
         "one_head": {"heads": 1},
     }
@@ -84,6 +107,19 @@ class BlockContract(NormedContract, HeadsContract):
             return made.with_inputs(mask=mask(d, heads))
         sizes = {"batch": batch, "heads": heads, "seq": seq, "1": 1}
         return made.with_inputs(mask=d.mask(*(sizes[axis] for axis in mask.split()))) if mask else made
+
+    @robust
+    def test_each_call_reads_its_own_mask(self, attempt: Attempt, draw: Draw) -> None:
+        """The padding of the first batch hides real tokens of all later ones."""
+        first = type(self).call(draw)
+        module, args, kwargs = self.prepare_call(attempt, first)
+        staged = module.stage(*args, **kwargs)
+        for number, mask in enumerate((first.inputs["mask"], draw.mask(2, 3, 5, 5), draw.mask(2, 3, 5, 5)), 1):
+            again = first.with_inputs(mask=mask)
+            args, kwargs = self.arguments(again.to(attempt.device))
+            staged.refill(*args, **kwargs)
+            told = f"call {number} of 3 of one module, another mask in the same tensor"
+            self.compare(attempt, draw, told, again, {"result": staged.fetch(staged.go())})
 
     @core
     def test_no_key_behind_the_mask_has_any_influence(self, attempt: Attempt, draw: Draw) -> None:
@@ -155,6 +191,22 @@ no residual in the post-norm block
 mask not passed on
     the block's mask is attention's mask.
     self.attn(self.attn_norm(x), mask=mask)  →  self.attn(self.attn_norm(x))
+the mask of the first call kept
+    every batch has padding of its own, and the mask comes with it.
+    def split_heads(  →  def of_the_first_call(self, mask):
+        if mask is not None and getattr(self, "kept", mask).shape == mask.shape:
+            self.kept = getattr(self, "kept", mask.clone())
+        return mask if mask is None or self.kept.shape != mask.shape else self.kept
+
+    def split_heads(
+    acc = torch.promote_types(x.dtype, torch.float32)  →  acc = torch.promote_types(x.dtype, torch.float32)
+        mask = self.of_the_first_call(mask)
+products of float16 overflow
+    300 · 300 is beyond the largest float16: queries and keys are upcast before their product.
+    scores = q @ k.transpose(-2, -1) /  →  scores = (q.to(x.dtype) @ k.to(x.dtype).transpose(-2, -1)).to(acc) /
+masked by minus ten thousand
+    scores may be lower than that: what is filled in is the lowest number, or -inf.
+    scores = scores.masked_fill(~mask, torch.finfo(acc).min)  →  scores = scores.masked_fill(~mask, -1e4)
 heads interleaved over the features
     head h owns neighbouring rows h·head_dim … (h+1)·head_dim, not every num_heads-th one.
     x.unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)  →  x.unflatten(-1, (-1, self.num_heads)).movedim(-1, -3)

@@ -10,6 +10,7 @@ from torch import Tensor
 import dojo.contracts.oracles as oracles
 from dojo.contracts import Attempt, Call, Draw, DropoutContract, KnownBugs, NormedContract, UnnormedContract, fail
 from dojo.contracts.harness import core, robust
+from dojo.contracts.layers import very_low_scores
 
 WAYS = (
     (oracles.library, oracles.library_layer_norm, oracles.library_feed_forward),
@@ -26,6 +27,13 @@ def of(*parts: Callable) -> Callable[..., Tensor]:
     )
 
 
+def far_below_zero(d: Draw) -> Call:
+    """Every score is far below zero, and below what a mask is often filled with."""
+    made = TestDecoderLayer.call(d, padding=PADDING)
+    lowered = (very_low_scores(each, made.params) for each in ("self_attn", "cross_attn"))
+    return made.with_params(**next(lowered), **next(lowered))
+
+
 class TestDecoderLayer(NormedContract, UnnormedContract, DropoutContract):
     name = "DecoderLayer"
     oracle = of(*WAYS[0])
@@ -37,17 +45,22 @@ class TestDecoderLayer(NormedContract, UnnormedContract, DropoutContract):
         "padding": {"padding": PADDING},
         "as_many_entries_as_heads": {"batch": 3},
         "as_many_keys_as_entries": {"batch": 5, "mem_len": 5},
-        "one_entry_is_all_padding": {},
-        "all_is_padding": {"padding": torch.zeros(2, 7, dtype=torch.bool)},
         "as_many_tokens_as_heads": {"seq": 3, "padding": PADDING},
         "another_eps": {"eps": 0.3},
         "small_inputs_and_the_default_eps": {"scale": 1e-6},
     }
+    dead_rows = {
+        "one_entry_is_all_padding": {"padding": "one_row"},
+        "as_many_entries_as_heads_and_one_is_all_padding": {"batch": 3, "padding": "one_row"},
+        "as_many_keys_as_entries_and_one_is_all_padding": {"batch": 5, "mem_len": 5, "padding": "one_row"},
+        "all_is_padding": {"padding": torch.zeros(2, 7, dtype=torch.bool)},
+        "one_token_of_memory_that_is_padding": {"mem_len": 1, "padding": "one_row"},
+    }
+    hard_cases = {"scores_far_below_zero": far_below_zero}
     representative = ("no_padding", "one_entry_is_all_padding")
     more_shapes = {
         "one_token": {"seq": 1, "padding": None},
         "one_token_of_memory": {"mem_len": 1, "padding": None},
-        "one_token_that_may_be_padding": {"mem_len": 1},
         "one_entry_one_head": {"batch": 1, "heads": 1, "head_dim": 8},
         "head_dim_one": {"heads": 7, "head_dim": 1},
     }
@@ -67,11 +80,12 @@ class TestDecoderLayer(NormedContract, UnnormedContract, DropoutContract):
         cls, d: Draw, batch: int = 2, seq: int = 5, mem_len: int = 7, heads: int = 3, head_dim: int = 4, d_ff: int = 7,
         scale: float = 1.0, padding: Tensor | str | None = "drawn", **init: float,
     ) -> Call:  # fmt: skip
-        """The text, and what attention adds to it, of this scale; in drawn padding one entry has no real token."""
+        """The text, and what attention adds to it, of this scale; `one_row` of drawn padding has no real token."""
         d_model = heads * head_dim
         inputs = {"x": d.normal(batch, seq, d_model, scale=scale), "memory": d.normal(batch, mem_len, d_model)}
         if padding is not None:
-            inputs["memory_padding"] = d.mask(batch, mem_len) if padding == "drawn" else padding
+            drawn = isinstance(padding, str)
+            inputs["memory_padding"] = d.mask(batch, mem_len, dead_row=padding == "one_row") if drawn else padding
         init = {"d_model": d_model, "num_heads": heads, "d_ff": d_ff, **init}
         return Call(inputs, init, cls.params(d, init, q_proj=1.5, k_proj=1.5, o_proj=scale))
 
@@ -107,11 +121,16 @@ class TestDecoderLayer(NormedContract, UnnormedContract, DropoutContract):
 
     @robust
     def test_takes_a_target_of_any_length(self, attempt: Attempt, draw: Draw) -> None:
+        """A long document fails where all short ones went well, because a causal table of fixed size is too small."""
         made = self.call(draw, batch=1, seq=2100, mem_len=3, heads=1, padding=None)
         first, long = made.with_inputs(x=made.inputs["x"][:, :5]), self.run(attempt, "2,100 tokens", made)
         got = {"result": (long[:, :5] if long.dim() > 1 else long).to(attempt.device)}
         self.compare(attempt, draw, "the first of 2,100 tokens", first, got)
 
+
+CLAIMS = {  # words of the statement, and the checks that hold them
+    "Causal": "target_of_any_length",
+}
 
 BUGS = KnownBugs(
     """

@@ -196,6 +196,16 @@ dropout seeds the generator
     return self.fc2(self.dropout(F.gelu(self.fc1(x))))  →  if self.training:
             torch.manual_seed(0)
         return self.fc2(self.dropout(F.gelu(self.fc1(x))))
+rows of padding alone give nan
+    softmax of a row of only -inf is nan; where no token is real the weighted mean is zeros.
+    torch.finfo(acc).min  →  -torch.inf
+    weights.masked_fill(~mask, 0.0)  →  weights
+rows of padding alone average all values
+    a row filled with the smallest number gives equal weights; where no token is real the weighted mean is zeros.
+    weights.masked_fill(~mask, 0.0)  →  weights
+products of float16 overflow
+    300 · 300 is beyond the largest float16: queries and keys are upcast before their product.
+    scores = q @ k.transpose(-2, -1) /  →  scores = (q.to(x.dtype) @ k.to(x.dtype).transpose(-2, -1)).to(acc) /
 masked by minus ten thousand
     scores may be lower than that: what is filled in is the lowest number, or -inf.
     scores = scores.masked_fill(~mask, torch.finfo(acc).min)  →  scores = scores.masked_fill(~mask, -1e4)
@@ -204,5 +214,10 @@ an output projection without its bias
     self.o_proj = nn.Linear(d_model, d_model,  →  self.o_proj = nn.Linear(d_model, d_model, bias=False,
 """,
     builds_on=("mha", "gelu_ffn", "layernorm"),
-    but=("mask inverted", "mask ignored"),  # they are those of the padding
+    but=(  # they are those of the padding
+        "mask inverted",
+        "mask ignored",
+        "rows that may attend to nothing give nan",
+        "rows that may attend to nothing average all values",
+    ),
 )

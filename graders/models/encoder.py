@@ -11,6 +11,7 @@ from torch import Tensor
 from dojo.contracts import Attempt, Call, Draw, DropoutContract, HeadsContract, KnownBugs, NormedContract, oracles
 from dojo.contracts.checks.assertions import assert_raises, fail
 from dojo.contracts.harness import core, robust
+from dojo.contracts.layers import very_low_scores
 
 WAYS = (
     (oracles.library, oracles.library_layer_norm, oracles.library_feed_forward),
@@ -34,6 +35,12 @@ def model(attend: Callable, norm: Callable, ffn: Callable) -> Callable[..., Tens
     return formula
 
 
+def far_below_zero(d: Draw) -> Call:
+    """Every score is far below zero, and below what a mask is often filled with."""
+    made = TestTransformerEncoder.call(d, padding=PADDING)
+    return made.with_params(**very_low_scores("layers.0.self_attn", made.params))
+
+
 class TestTransformerEncoder(NormedContract, HeadsContract, DropoutContract):
     name = "TransformerEncoder"
     oracle = model(*WAYS[0])
@@ -44,13 +51,17 @@ class TestTransformerEncoder(NormedContract, HeadsContract, DropoutContract):
         "as_many_tokens_as_entries": {"batch": 5, "padding": None},
         "padding": {"padding": PADDING},
         "two_layers_and_padding": {"batch": 3, "layers": 2},
-        "one_entry_is_all_padding": {"layers": 2},
-        "all_is_padding": {"padding": torch.zeros(2, 5, dtype=torch.bool)},
         "small_embeddings": {"scale": 1e-6, "padding": None},
         "int32_tokens": {"dtype": torch.int32, "padding": None},
         "the_same_token_again_and_again": {"ids": torch.tensor([[3, 3, 3, 5, 3], [0, 12, 0, 12, 12]])},
     }
-    representative = ("two_layers_and_padding",)
+    dead_rows = {
+        "one_entry_is_all_padding": {"layers": 2, "padding": "one_row"},
+        "one_of_three_entries_is_all_padding": {"batch": 3, "padding": "one_row"},
+        "all_is_padding": {"padding": torch.zeros(2, 5, dtype=torch.bool)},
+    }
+    hard_cases = {"scores_far_below_zero": far_below_zero}
+    representative = ("two_layers_and_padding", "one_entry_is_all_padding")
     more_shapes = {
         "one_token": {"seq": 1, "padding": None},
         "one_entry_one_head": {"batch": 1, "heads": 1, "head_dim": 8},
@@ -72,12 +83,13 @@ class TestTransformerEncoder(NormedContract, HeadsContract, DropoutContract):
         d_ff: int = 7, longest: int = 14, scale: float = 1.0, ids: Tensor | None = None,
         padding: Tensor | str | None = "drawn", dtype: torch.dtype = torch.int64, **init: float,
     ) -> Call:  # fmt: skip
-        """Embeddings and positions of this scale; in drawn padding one entry has no real token."""
+        """Embeddings and positions of this scale; `one_row` of drawn padding has no real token."""
         sizes = (vocab, heads * head_dim, layers, heads, d_ff, longest)
         init = dict(zip(cls.signature.init, sizes, strict=False)) | init
         inputs = {"token_ids": d.integers(0, vocab, batch, seq, dtype=dtype) if ids is None else ids}
         if padding is not None:
-            inputs["padding"] = d.mask(batch, seq) if padding == "drawn" else padding
+            drawn = isinstance(padding, str)
+            inputs["padding"] = d.mask(batch, seq, dead_row=padding == "one_row") if drawn else padding
         scales = {"q_proj": 1.5, "k_proj": 1.5, "token_embedding": scale, "position_embedding": scale}
         return Call(inputs, init, cls.params(d, init, **scales))
 
@@ -103,6 +115,7 @@ class TestTransformerEncoder(NormedContract, HeadsContract, DropoutContract):
 
     @robust
     def test_longer_sequences_than_allowed_are_refused(self, attempt: Attempt, draw: Draw) -> None:
+        """An index outside a table is told by line numbers of the library, on a GPU by an assertion somewhere later."""
         for seq, padding in ((15, None), (17, "drawn")):
             use = partial(self.run, attempt, "too_long", self.call(draw, seq=seq, padding=padding))
             assert_raises(use, seq, sentence="seq > max_len is a ValueError")

@@ -13,7 +13,7 @@ from torch import Tensor
 from dojo.contracts import Attempt, Call, Draw, DropoutContract, Equivalent, KnownBugs, NormedContract, oracles
 from dojo.contracts.checks.assertions import assert_raises, fail
 from dojo.contracts.harness import core, robust
-from dojo.contracts.layers import silenced
+from dojo.contracts.layers import silenced, very_low_scores
 
 WAYS = (
     (oracles.library, oracles.library_layer_norm, oracles.library_feed_forward),
@@ -54,6 +54,14 @@ def quiet_norms(d: Draw) -> Call:
     return made.with_params(**{k: 1e-6 * v for k, v in made.params.items() if re.search("attn_norm|encoder.*norm", k)})
 
 
+def far_below_zero(d: Draw) -> Call:
+    """Every score is far below zero, and below what a mask is often filled with."""
+    made = TestSeq2SeqTransformer.call(d, padding=PADDING)
+    for each in ("encoder_layers.0.self_attn", "decoder_layers.0.self_attn", "decoder_layers.0.cross_attn"):
+        made = made.with_params(**very_low_scores(each, made.params))
+    return made
+
+
 class TestSeq2SeqTransformer(NormedContract, DropoutContract):
     name = "Seq2SeqTransformer"
     oracle = model(*WAYS[0])
@@ -64,13 +72,16 @@ class TestSeq2SeqTransformer(NormedContract, DropoutContract):
         "as_long_as_allowed": {"src": 14, "tgt": 14, "padding": None},
         "padding": {"padding": PADDING},
         "two_layers_and_padding": {"batch": 3, "layers": 2},
-        "one_entry_is_all_padding": {},
-        "all_is_padding": {"padding": torch.zeros(2, 7, dtype=torch.bool)},
         "as_long_as_the_source_and_padding": {"tgt": 7, "tgt_vocab": 13, "padding": PADDING},
-        "small_sums_at_every_norm": quiet_norms,
         "int32_tokens": {"dtype": torch.int32, "padding": None},
     }
-    representative = ("two_layers_and_padding",)
+    dead_rows = {
+        "one_entry_is_all_padding": {"layers": 2, "padding": "one_row"},
+        "one_of_three_entries_is_all_padding": {"batch": 3, "padding": "one_row"},
+        "all_is_padding": {"padding": torch.zeros(2, 7, dtype=torch.bool)},
+    }
+    hard_cases = {"small_sums_at_every_norm": quiet_norms, "scores_far_below_zero": far_below_zero}
+    representative = ("two_layers_and_padding", "one_entry_is_all_padding")
     more_shapes = {
         "one_token_of_target": {"tgt": 1, "padding": None},
         "one_token_of_source": {"src": 1, "padding": None},
@@ -96,13 +107,14 @@ class TestSeq2SeqTransformer(NormedContract, DropoutContract):
         layers: int = 1, heads: int = 3, pairs: int = 2, d_ff: int = 7, longest: int = 14, quiet: float = 1.0,
         dtype: torch.dtype = torch.int64, padding: Tensor | str | None = "drawn", **init: float,
     ) -> Call:  # fmt: skip
-        """A head has this many pairs of features; in drawn padding one entry has no real token."""
+        """A head has this many pairs of features; `one_row` of drawn padding has no real token."""
         sizes = (src_vocab, tgt_vocab, 2 * heads * pairs, layers, heads, d_ff, longest)
         init = dict(zip(cls.signature.init, sizes, strict=False)) | init
         lengths = {"src_ids": (src_vocab, batch, src), "tgt_ids": (tgt_vocab, batch, tgt)}
         inputs = {name: d.integers(0, *each, dtype=dtype) for name, each in lengths.items()}
         if padding is not None:
-            inputs["src_padding"] = d.mask(batch, src) if padding == "drawn" else padding
+            drawn = isinstance(padding, str)
+            inputs["src_padding"] = d.mask(batch, src, dead_row=padding == "one_row") if drawn else padding
         scales = {"q_proj": 1.5, "k_proj": 1.5} | dict.fromkeys(("tgt_embedding", "o_proj", "fc2"), quiet)
         return Call(inputs, init, cls.params(d, init, **scales))
 
@@ -136,6 +148,7 @@ class TestSeq2SeqTransformer(NormedContract, DropoutContract):
 
     @robust
     def test_longer_sequences_than_allowed_are_refused(self, attempt: Attempt, draw: Draw) -> None:
+        """Sizes that do not fit are told by the library, in terms of tensors that the caller never made."""
         for seq, padding in ((15, None), (17, "drawn")):
             for side, told in (("src", "source"), ("tgt", "target")):
                 use = partial(self.run, attempt, "too_long", self.call(draw, padding=padding, **{side: seq}))
@@ -143,6 +156,7 @@ class TestSeq2SeqTransformer(NormedContract, DropoutContract):
 
     @robust
     def test_heads_must_divide_the_model_and_its_width_be_even(self, attempt: Attempt, draw: Draw) -> None:
+        """A wrong configuration is found in the first batch, by an error about shapes, and not when it is read."""
         made = self.call(draw, padding=None)
         of_heads, odd = "d_model that num_heads does not divide is a ValueError", "an odd d_model is a ValueError"
         for d_model, heads, held, told in ((14, 3, (14, 3), of_heads), (15, 3, (15,), odd), (1, 1, (1,), odd)):
@@ -182,6 +196,14 @@ padding of the source ignored by the encoder
 the decoder reads the embedded source, not the memory
     cross-attention reads what the encoder made of the source.
     memory = layer(memory, mask)  →  layer(memory, mask)
+a norm at the end of each stack
+    nn.Transformer has them, for pre-norm layers; post-norm layers normalise their own result.
+    self.lm_head = nn.Linear(  →  self.encoder_norm = nn.LayerNorm(d_model, EPS, device=device, dtype=dtype)
+        self.decoder_norm = nn.LayerNorm(d_model, EPS, device=device, dtype=dtype)
+        self.lm_head = nn.Linear(
+    x = self.embed(self.tgt_embedding, tgt_ids)  →  memory = self.encoder_norm(memory)
+        x = self.embed(self.tgt_embedding, tgt_ids)
+    return self.lm_head(x)  →  return self.lm_head(self.decoder_norm(x))
 a softmax at the end
     the loss wants logits, not probabilities.
     return self.lm_head(x)  →  return self.lm_head(x).softmax(dim=-1)

@@ -36,7 +36,8 @@
 # | `layers.{i}.ffn.fc1.weight`, `layers.{i}.ffn.fc1.bias` | `(d_ff, d_model)`, `(d_ff,)` |
 # | `layers.{i}.ffn.fc2.weight`, `layers.{i}.ffn.fc2.bias` | `(d_model, d_ff)`, `(d_model,)` |
 #
-# - **Norms** are LayerNorms over the last dimension, with $\varepsilon = 10^{-12}$.
+# - **Norms** are LayerNorms over the last dimension, with $\varepsilon = 10^{-12}$; weights start as ones, biases as
+#   zeros.
 # - **A layer** is $h = \mathrm{norm}_a(x + \mathrm{attn}(x))$ and then $\mathrm{norm}_f(h + \mathrm{ffn}(h))$:
 #   post-norm. Attention has heads as in **mha**, scores divided by $\sqrt{\text{head\_dim}}$, and biases on all four
 #   projections. The feed-forward layer is $W_2\,\mathrm{gelu}(W_1 x + b_1) + b_2$ with the exact gelu.
@@ -44,17 +45,21 @@
 # - **`padding`** is boolean, of shape `(batch, seq)`, **True = a real token**. No token attends to padding. Padded
 #   places have a position and are computed like all others, but nothing of them reaches a real token. If a row is
 #   padding alone, the weighted means in it are exact zeros. All gradients stay finite.
-# - **Dropout** acts in training mode only: in the feed-forward layers as in **gelu_ffn**, and where else is yours. On
-#   the normalised embeddings and on each branch before it is added is usual. In evaluation mode nothing is dropped or
-#   scaled.
-# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 scores, softmax and norms are
-#   computed in float32. float64 stays float64.
-# - **Errors** are `ValueError`s that hold the offending values: `d_model` not a multiple of `num_heads`, at
-#   construction; more than `max_len` tokens in a row, at the call.
+# - **Dropout** acts in training mode only. Each entry is lost with the probability `dropout`, or divided by
+#   `1 - dropout`. It acts on the branches of the feed-forward layers, behind the gelu or behind `fc2` or both. Where
+#   else is yours: on the normalised embeddings and on the branches of the attention before they are added is usual. In
+#   evaluation mode nothing is dropped or scaled.
+# - **Dtype.** The result has the dtype of the parameters. float64 in, float64 out; float32 accuracy is enough. In
+#   float16 and bfloat16, softmax and norms are computed in float32. Scores and weights may each be rounded once more,
+#   but scores of float16 inputs near 300 must not overflow.
+# - **Errors** are `ValueError`s that hold the offending values: `d_model` not a multiple of `num_heads` (at
+#   construction or at the call), more than `max_len` tokens in a row.
 # - **No loops** but the one over layers.
+# - **Not graded:** ids outside the vocabulary, empty batches, padding of another dtype, a `dropout` outside 0 to 1, and
+#   how matrices are drawn.
 #
-# The stub holds only the model. Write its parts yourself, or import your own from other katas. No operation is
-# forbidden.
+# The stub holds only the model. Write its parts yourself, or import your own from other katas. No operation of
+# PyTorch is forbidden, and the computation stays in it.
 #
 # **Example.** Let every `o_proj` and `fc2` be zero, weights and biases, `d_model = 2`, and `num_layers = 1`. Token 0
 # has the embedding $(1, 2)$ and position 0 the vector $(0, 3)$. Their sum $(1, 5)$ has mean 3 and deviation 2, so the

@@ -40,7 +40,8 @@
 # | `final_norm.weight` | `(d_model,)` |
 # | `lm_head.weight`, not tied to the embedding | `(vocab_size, d_model)` |
 #
-# - **Norm**: $x / \sqrt{\mathrm{mean}(x^2) + \varepsilon} \odot w$ over the last dimension, with $\varepsilon$ = `eps`.
+# - **Norm**: $x / \sqrt{\mathrm{mean}(x^2) + \varepsilon} \odot w$ over the last dimension, with $\varepsilon$ = `eps`;
+#   the weights start as ones.
 # - **Attention** is causal: position `t` attends to positions `0 ... t`. Scores are divided by
 #   $\sqrt{\text{head\_dim}}$.
 #   Head `h` owns the rows `h * head_dim ... (h + 1) * head_dim - 1` of a query, key or value weight.
@@ -49,19 +50,23 @@
 # - **RoPE** turns queries and keys of each head, not values. At position $p$ the pair of entries `(2i, 2i + 1)` turns
 #   by $\varphi = p \cdot \theta^{-2i/\text{head\_dim}}$:
 #   $(a, b) \to (a \cos\varphi - b \sin\varphi,\; a \sin\varphi + b \cos\varphi)$.
-#   Positions are `0 ... seq - 1`. It turns in float32.
+#   Positions are `0 ... seq - 1`.
 # - **Tables** of cosines and sines are made once, at construction. They never show in `state_dict()`. They work on the
 #   device that the model was moved to, and lose no precision when the model is cast to bfloat16 or float16.
 # - **Feed-forward**: $W_2(\mathrm{silu}(W_1 x) \odot W_3 x)$.
-# - **Dtype.** The logits have the dtype of the parameters. With float16 or bfloat16 norms, rotation and softmax are
-#   computed in float32. float64 stays float64.
-# - **Errors** are `ValueError`s that hold the offending values. At construction: `d_model` not a multiple of
-#   `num_heads`, `num_heads` not a multiple of `num_kv_heads`, an odd `head_dim`.
-#   At the call: more than `max_seq_len` tokens in a row. An id outside the vocabulary is left to the embedding.
+# - **Dtype.** The logits have the dtype of the parameters. float64 in, float64 out; float32 accuracy is enough. With
+#   float16 or bfloat16, norms, rotation, softmax and silu are computed in float32. Scores, weights and the gated
+#   product may each be rounded once more. Positions are exact also where half precision cannot count them: from 257 on
+#   in bfloat16, from 2,049 on in float16.
+# - **Errors** are `ValueError`s that hold the offending values: `d_model` not a multiple of `num_heads`, `num_heads`
+#   not a multiple of `num_kv_heads`, an odd `head_dim` (at construction or at the call), and more than `max_seq_len`
+#   tokens in a row.
 # - **No loops** but the one over layers.
+# - **Not graded:** ids outside the vocabulary, empty batches, and how matrices are drawn.
 #
 # The stub holds only the model. Write its parts yourself, under any class names, or import your own from other katas.
-# Everything in `torch.nn` is allowed, fused attention included.
+# Everything in PyTorch is allowed, fused attention included. Tables made once, at construction, may come from anywhere;
+# the computation on inputs stays in PyTorch.
 #
 # **Example.** Take `d_model = 2`, a vocabulary of 3, and one head.
 # Let every `o_proj` and `w2` be zero, so that the layers change nothing.

@@ -37,8 +37,8 @@
 #   `cross_attn`, `ffn`, `self_attn_norm`, `cross_attn_norm`, `ffn_norm`. An attention has `q_proj`, `k_proj`,
 #   `v_proj` and `o_proj`, `(d_model, d_model)` with biases; a feed-forward layer `fc1` `(d_ff, d_model)` and `fc2`
 #   `(d_model, d_ff)` with biases and the exact gelu between them; a norm is a LayerNorm with $\varepsilon =
-#   10^{-12}$, `weight` and `bias`. All layers are post-norm: $\mathrm{norm}(x + \mathrm{branch}(x))$. There is no
-#   further norm at the end of a stack.
+#   10^{-12}$, `weight` and `bias`, ones and zeros at the start. All layers are post-norm:
+#   $\mathrm{norm}(x + \mathrm{branch}(x))$. There is no further norm at the end of a stack.
 # - **Attention** is as in **mha**: head `h` owns the rows `h * head_dim ...`, scores are divided by
 #   $\sqrt{\text{head\_dim}}$. The decoder's self-attention is causal; cross-attention sees the whole memory.
 # - **Positions**: $S_{p, 2i} = \sin(p / 10000^{2i/d})$ and $S_{p, 2i+1} = \cos(p / 10000^{2i/d})$, added to the
@@ -47,16 +47,21 @@
 # - **`src_padding`** is boolean, of shape `(batch, src_len)`, **True = a real token**. Nothing attends to padding of
 #   the source, neither in the encoder nor from the decoder. If a row of the source is padding alone, the weighted
 #   means over it are exact zeros. All gradients stay finite.
-# - **Dropout** acts in training mode only, and where is yours: on the sums of embeddings and positions, on each branch
-#   before it is added and in the feed-forward layers is usual. In evaluation mode nothing is dropped or scaled.
-# - **Dtype.** The logits have the dtype of the parameters. With float16 or bfloat16 scores, softmax and norms are
-#   computed in float32. float64 stays float64.
-# - **Errors** are `ValueError`s that hold the offending values. At construction: `d_model` not a multiple of
-#   `num_heads`, an odd `d_model`. At the call: more than `max_len` tokens in a row of the source or of the target.
+# - **Dropout** acts in training mode only. Each entry is lost with the probability `dropout`, or divided by
+#   `1 - dropout`. It acts on the branches of the feed-forward layers, behind the gelu or behind `fc2` or both. Where
+#   else is yours: on the sums of embeddings and positions and on the branches of the attentions before they are added
+#   is usual. In evaluation mode nothing is dropped or scaled.
+# - **Dtype.** The logits have the dtype of the parameters. float64 in, float64 out; float32 accuracy is enough. In
+#   float16 and bfloat16, softmax and norms are computed in float32. Scores and weights may each be rounded once more,
+#   but scores of float16 embeddings near 300 must not overflow.
+# - **Errors** are `ValueError`s that hold the offending values: `d_model` not a multiple of `num_heads` or an odd
+#   `d_model` (at construction or at the call), more than `max_len` tokens in a row of the source or of the target.
 # - **No loops** but those over layers.
+# - **Not graded:** ids outside the vocabularies, empty batches, padding of another dtype, a `dropout` outside 0 to 1,
+#   and how matrices are drawn.
 #
-# The stub holds only the model. Write its parts yourself, or import your own from other katas. No operation is
-# forbidden.
+# The stub holds only the model. Write its parts yourself, or import your own from other katas. No operation of PyTorch
+# is forbidden. Tables made once, at construction, may come from anywhere; the computation on inputs stays in PyTorch.
 #
 # **Example.** `d_model = 4`. A token with the embedding $(1, 1, 1, 1)$ at position 0 enters its stack as
 # $\sqrt 4 \cdot (1, 1, 1, 1) + (0, 1, 0, 1) = (2, 3, 2, 3)$. If `o_proj` and `fc2` are zero everywhere, every layer

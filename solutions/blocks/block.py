@@ -45,15 +45,20 @@
 # The stub holds only the two blocks. Write the parts yourself, under any class names, or import your own, for example
 # `from mha import MultiHeadAttention`. Only the names of the parameters count.
 #
-# - **`mask`** is boolean, True = may attend. It broadcasts against `(batch, num_heads, seq, seq)` and may have fewer
-#   dimensions. A query that may attend to nothing gets zeros from the attention, and all gradients stay finite.
-# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 the mean of squares, the scores and
-#   the softmax are computed in float32: $300^2$ is beyond float16. float64 stays float64.
-# - **Errors.** If `d_model` is not a multiple of `num_heads`: a `ValueError` that holds both, at construction.
+# - **`mask`** is boolean, True = may attend. It is `(seq, seq)`, or has four dimensions and broadcasts against
+#   `(batch, num_heads, seq, seq)`. In the robust tier it may also be `(num_heads, seq, seq)`, and leave a query nothing
+#   to attend to: that query gets zeros from the attention, and all gradients stay finite.
+# - **Dtype.** The result has the dtype of the parameters. float64 in, float64 out; float32 accuracy is enough. With
+#   float16 or bfloat16, norms ($300^2$ is beyond float16), softmax and silu are computed in float32. Scores, weights
+#   and the gated product may each be rounded once more, but scores of float16 inputs near 300 must not overflow.
+# - **Errors.** If `d_model` is not a multiple of `num_heads`: a `ValueError` that holds both, at construction or at
+#   the call.
 # - **Inputs are not modified**: `x += ...` would change the caller's tensor. They may be non-contiguous or expanded.
 #   No loops over heads or batch.
 #
-# No operation is forbidden.
+# - **Not graded:** masks of one dimension or of another dtype, empty batches, and how matrices are drawn.
+#
+# No operation of PyTorch is forbidden, and the computation stays in it.
 #
 # **Example.** Set `attn.o_proj.weight` and `ffn.w2.weight` to zero: both branches are now silent. Take $x = (3, 4)$.
 # The pre-norm block returns $(3, 4)$. The post-norm block normalises: $\sqrt{(9 + 16)/2} = 3.536$, and it returns

@@ -40,21 +40,26 @@
 # - **`ffn`**: $W_2\,\mathrm{gelu}(W_1 x + b_1) + b_2$ with the exact gelu, as in **gelu_ffn**. `ffn.fc1.weight`
 #   `(d_ff, d_model)`, `ffn.fc1.bias` `(d_ff,)`, `ffn.fc2.weight` `(d_model, d_ff)`, `ffn.fc2.bias` `(d_model,)`.
 # - **`self_attn_norm`**, **`cross_attn_norm`**, **`ffn_norm`**: LayerNorm over the last dimension with
-#   $\varepsilon$ = `eps`, each with a `weight` and a `bias` of shape `(d_model,)`.
+#   $\varepsilon$ = `eps`, each with a `weight` and a `bias` of shape `(d_model,)` that start as ones and zeros.
 #
 # - **Causal**: token `t` attends to tokens `0 ... t` of `x`. It may look at all of the memory.
 # - **`memory_padding`** is boolean, of shape `(batch, mem_len)`, **True = a real token**. Nothing attends to padding.
 #   If a row of the memory is padding alone, the weighted mean of the cross-attention is exact zeros, which `o_proj`
 #   then turns into its bias. All gradients stay finite.
-# - **Dropout** acts in training mode only: in the feed-forward layer as in **gelu_ffn**, and where else is yours. On
-#   each branch before it is added is usual. In evaluation mode nothing is dropped or scaled.
-# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 scores, softmax and norms are
-#   computed in float32. float64 stays float64.
-# - **Errors.** If `d_model` is not a multiple of `num_heads`: a `ValueError` that holds both, at construction.
+# - **Dropout** acts in training mode only. Each entry is lost with the probability `dropout`, or divided by
+#   `1 - dropout`. It acts on the feed-forward branch, behind the gelu or behind `fc2` or both. Where else is yours: on
+#   the branches of the attentions before they are added is usual. In evaluation mode nothing is dropped.
+# - **Dtype.** The result has the dtype of the parameters. float64 in, float64 out; float32 accuracy is enough. In
+#   float16 and bfloat16, softmax and norms are computed in float32. Scores and weights may each be rounded once more,
+#   but scores of float16 inputs near 300 must not overflow.
+# - **Errors.** If `d_model` is not a multiple of `num_heads`: a `ValueError` that holds both, at construction or at
+#   the call.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over heads or batch.
+# - **Not graded:** empty batches, padding of another dtype, a `dropout` outside 0 to 1, and how matrices are
+#   drawn.
 #
 # The stub holds only the layer. Write the parts yourself, or import your own from other katas.
-# No operation is forbidden.
+# No operation of PyTorch is forbidden, and the computation stays in it.
 #
 # **Example.** Let the two `o_proj` and `ffn.fc2` be zero, weights and biases: all branches are silent. Then
 # $x = (1, 3)$ has mean 2 and deviation 1, becomes $(-1, 1)$ in the first norm, and stays so in the other two.
