@@ -244,9 +244,10 @@ class AttentionContract(SoftmaxContract, UnnormedContract):
     def test_no_key_behind_the_mask_has_any_influence(self, attempt: Attempt, draw: Draw) -> None:
         causal = torch.ones(5, 5, dtype=torch.bool).tril()
         call = type(self).call(draw, 2, 5, mask=causal).to(attempt.device)
-        module, (x, mask) = self.ready(attempt, call), call.inputs.values()
+        module, x = self.ready(attempt, call), call.inputs["x"]
         changed = x.clone()
         changed[:, 3:] = draw.normal(2, 2, x.shape[-1], scale=5).to(x.device)
-        before, after = (tensor(module(each, mask=mask), attempt.device).detach() for each in (x, changed))
+        both = (self.arguments(call.with_inputs(x=each)) for each in (x, changed))
+        before, after = (tensor(module(*args, **kwargs), attempt.device).detach() for args, kwargs in both)
         if before.shape != x.shape or not torch.allclose(before[:, :3], after[:, :3], atol=1e-5):
             fail("what the mask hides has no influence", "tokens 3 and 4 changed what tokens 0 to 2 give")

@@ -1,0 +1,15 @@
+# robust: -1e9 hides nothing where a row is all hidden, and overflows in float16, as do the products.
+"""The annotated transformer's function: masked scores at -1e9, softmax in the dtype of the inputs."""
+
+import math
+
+import torch
+
+
+def scaled_dot_product_attention(query, key, value, mask=None):
+    d_k = query.size(-1)
+    scores = torch.matmul(query, key.transpose(-2, -1)) / math.sqrt(d_k)
+    if mask is not None:
+        scores = scores.masked_fill(mask == 0, -1e9)
+    p_attn = scores.softmax(dim=-1)
+    return torch.matmul(p_attn, value)
