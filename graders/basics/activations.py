@@ -34,9 +34,12 @@ class ActivationContract(Contract):
     cases = {
         "around_zero": {"scale": 2.0},
         "a_few_deviations_out": {"shape": (2, 3, 7), "scale": 8.0},
-        "far_from_zero": {"values": [-1e4, -300.0, -90.0, -30.0, 0.0, -0.0, 1.0, 30.0, 90.0, 300.0, 1e4]},
-        "far_below_zero": {"values": [-1e4, -1e3, -100.0, -1e4]},
+        "far_from_zero": {"values": [-300.0, -90.0, -30.0, 0.0, -0.0, 1.0, 30.0, 90.0, 300.0]},
         "zero_alone": {"values": [0.0, 0.0, 0.0]},
+    }
+    hard_cases = {
+        "very_far_from_zero": {"values": [-1e4, -300.0, 0.0, 1.0, 300.0, 1e4]},
+        "far_below_zero": {"values": [-1e4, -1e3, -100.0, -1e4]},
     }
     more_shapes = {"one_number": {"shape": ()}, "one_entry": {"shape": (1,)}, "five_axes": {"shape": (2, 3, 1, 5, 4)}}
     near_300 = {"values": [300.0, -300.0, 6e4, -6e4, 12.0, -12.0]}
@@ -124,6 +127,9 @@ gelu without the factor 1/2
 erf alone as the gate
     erf runs from -1 to 1; the share of a distribution from 0 to 1.
     share = 0.5 * (1 + torch.erf(wide / math.sqrt(2)))  →  share = torch.erf(wide / math.sqrt(2))
+gelu in half precision
+    1 + erf cancels below 0: with the three digits of half precision little is left of the share.
+    return (wide * share).to(x.dtype)  →  return x * (0.5 * (1 + torch.erf(x / math.sqrt(2))))
 the result left in float32
     the result has the dtype of the input.
     return (wide * share).to(x.dtype)  →  return wide * share

@@ -8,8 +8,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dojo.contracts import Attempt, Ban, Call, Draw, Equivalent, KnownBugs, ModuleContract, assert_raises, robust
-from dojo.contracts.checks.parameters import drawn_from_normal
+from dojo.contracts import (
+    Attempt,
+    Ban,
+    Call,
+    Draw,
+    Equivalent,
+    KnownBugs,
+    ModuleContract,
+    assert_raises,
+    drawn_from_normal,
+    fail,
+    half_precisions,
+    robust,
+    tensor,
+)
 
 
 def library(init: dict, params: dict, token_ids: Tensor) -> Tensor:
@@ -38,9 +51,9 @@ class TestEmbedding(ModuleContract):
         "a_batch": {"shape": (2, 7)},
         "first_and_last_row": {"ids": [[0, 12, 12], [12, 0, 5]]},
         "an_id_again_and_again": {"ids": [3, 3, 3, 1, 3, 3]},
-        "int32_ids": {"shape": (2, 7), "dtype": torch.int32},
         "many_ids": {"seq": 600, "rows": 5},
     }
+    hard_cases = {"int32_ids": {"shape": (2, 7), "dtype": torch.int32}}
     more_shapes = {
         "one_id": {"shape": ()},
         "one_id_in_a_row": {"shape": (1,)},
@@ -64,7 +77,28 @@ class TestEmbedding(ModuleContract):
         return Call({"token_ids": token_ids}, init, cls.params(d, init, weight=dim**0.5))
 
     @robust
+    def test_no_ids_give_no_vectors(self, attempt: Attempt, draw: Draw) -> None:
+        """A prompt is empty, and the program ends in the maximum of nothing."""
+        for shape in ((0,), (2, 0)):
+            call = self.call(draw, shape=shape)
+            with self.case_context(attempt, "no ids", call):
+                got = tensor(self.ready(attempt, call)(call.to(attempt.device).inputs["token_ids"]), attempt.device)
+            if got.shape != (*shape, 5):
+                fail("no ids give no vectors", f"got {tuple(got.shape)} for ids of shape {shape}, width 5")
+
+    @robust
+    @half_precisions
+    def test_large_ids_find_their_row_in_half_precision(self, attempt: Attempt, draw: Draw, dtype: torch.dtype) -> None:
+        """Tokens get their neighbours' vectors: in bfloat16 only 256 numbers of a vocabulary can be told apart."""
+        ids = [255, 256, 257, 2047, 2048, 2049, 3000, 3001]
+        call = self.call(draw, ids=ids, rows=3002, dim=2)
+        self.verify(attempt, draw, "large_ids", call, dtype)
+
+    @robust
     def test_an_id_outside_the_table_is_an_index_error(self, attempt: Attempt, draw: Draw) -> None:
+        """A padding of -1 reads, and trains, the last row. `nn.Embedding` refuses it; plain indexing does this too:
+        fine as long as no id is negative.
+        """
         module = self.ready(attempt, self.call(draw))
         for outside in (13, 14, 1000, 2**32 + 1, -1, -13, -14):
             sentence = f"id {outside} in a table of 13 rows is an IndexError"
@@ -76,7 +110,16 @@ class TestEmbedding(ModuleContract):
 
     @robust
     def test_weight_is_drawn_from_a_truncated_normal(self, attempt: Attempt) -> None:
+        """Vectors of all tokens, the first included, should start alike in size: a model trained on others differs."""
         drawn_from_normal(attempt.Embedding, (400, 200), 1.0, 3.0, "weight is a standard normal, truncated at ±3")
+
+    @robust
+    def test_no_row_starts_as_zeros(self, attempt: Attempt, draw: Draw) -> None:
+        """Token 0 has no vector to begin with: right for padding alone, and here 0 is an ordinary token."""
+        weight = self.build(attempt, self.call(draw)).describe()["parameters"].get("weight")
+        rows = [] if weight is None else (weight == 0).all(-1).nonzero().flatten().tolist()
+        if rows:
+            fail("every row is drawn, none starts as zeros", f"rows of zeros: {rows}")
 
 
 BUGS = KnownBugs(
@@ -118,6 +161,21 @@ gradients scaled by frequency
         if rows.requires_grad:
             rows.register_hook(lambda grad: grad / times[..., None])
         return rows
+row 0 started as zeros
+    that is `padding_idx=0`: here id 0 is a token like the others.
+    b=3.0)  →  b=3.0)
+        self.weight.data[0] = 0
+ids compared in the dtype of the weight  [raises]
+    half precision cannot tell large ids apart.
+    (token_ids >= len(self.weight))  →  (token_ids.to(self.weight.dtype) >= len(self.weight))
+ids rounded to the dtype of the weight
+    half precision cannot tell large ids apart: tokens get their neighbours' rows.
+    return self.weight[token_ids]  →  rounded = token_ids.to(self.weight.dtype).long()
+        return self.weight[rounded.clamp(max=len(self.weight) - 1)]
+the largest id of none looked up
+    a tensor of no ids has neither a smallest nor a largest.
+    outside = token_ids[(token_ids < 0) | (token_ids >= len(self.weight))]
+    →  outside = token_ids[(token_ids.amin() < 0) | (token_ids.amax() >= len(self.weight)) | (token_ids < 0) & False]
 int32 ids not taken
     ids may be int32 or int64.
     self.weight[token_ids]  →  nn.functional.one_hot(token_ids, len(self.weight)).to(self.weight) @ self.weight

@@ -60,6 +60,7 @@ class TestLinear(ModuleContract):
 
     @robust
     def test_weight_is_drawn_from_a_truncated_normal(self, attempt: Attempt) -> None:
+        """Signals grow or die from layer to layer before the first step, or a few weights start out far too large."""
         sentence = "weight is normal with variance 2 / (in_features + out_features), truncated at three deviations"
         std = (2 / 600) ** 0.5
         drawn_from_normal(attempt.Linear, (400, 200), std, 3 * std, sentence)

@@ -6,10 +6,30 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dojo.contracts import WIDER, Attempt, Ban, Call, Contract, Draw, Equivalent, KnownBugs, core, fail, match, robust
+from dojo.contracts import (
+    WIDER,
+    Attempt,
+    Ban,
+    Call,
+    Contract,
+    Draw,
+    Equivalent,
+    KnownBugs,
+    core,
+    fail,
+    half_precisions,
+    match,
+    robust,
+    tensor,
+)
 
+LARGE = {
+    "large": [1e4, 1e4 - 1, 0.0],
+    "very_negative": [[-1e4, -1e4 + 1, -2e4]],
+    "both_ends": [[1e4, -1e4, 0.0]],
+}
+LARGEST = {"largest": [[1e38, -1e38, 0.0], [1e38, 1e38, -1e38], [-1e38, -1e38, -1e38]]}
 FAR = torch.tensor([[0, 300, -300, 80, -80], [-80, 0, 300, -300, 80], [80, -80, 0, 300, -300]])
-BIG = 1e38
 IN_PYTHON = """
     torch._refs.softmax torch._refs.log_softmax torch._refs.logsumexp torch._decomp.decompositions._softmax
     torch._decomp.decompositions._log_softmax torch._decomp.decompositions.safe_softmax
@@ -122,20 +142,24 @@ class TestSoftmax(Contract):
             match(got, expected, share * expected, sentence, self.axes["result"])
 
     @core
+    def test_large_entries_give_finite_weights(self, attempt: Attempt, draw: Draw) -> None:
+        for case, rows in LARGE.items():
+            self.verify(attempt, draw, case, Call({"x": torch.tensor(rows)}), gradients=True)
+
+    @robust
     def test_any_finite_input_gives_finite_weights(self, attempt: Attempt, draw: Draw) -> None:
-        for case, rows in {
-            "large": [1e4, 1e4 - 1, 0.0],
-            "very_negative": [[-1e4, -1e4 + 1, -2e4]],
-            "both_ends": [[1e4, -1e4, 0.0]],
-            "largest": [[BIG, -BIG, 0.0], [BIG, BIG, -BIG], [-BIG, -BIG, -BIG]],
-        }.items():
+        """A score that was masked with the smallest number there is turns its row into nan."""
+        for case, rows in (LARGE | LARGEST).items():
             for dtype in (torch.float32, torch.float64):
                 self.verify(attempt, draw, case, Call({"x": torch.tensor(rows)}), dtype, gradients=True)
 
-    @core
+    @robust
     def test_large_entries_cost_no_accuracy(self, attempt: Attempt) -> None:
-        """Weights depend on differences alone, and those of large entries are exact: what rounds are large sums."""
-        x = torch.tensor([[1e4, 1e4 - 1, 1e4 - 3], [-1e4, -1e4 - 2, -1e4 - 1], [BIG, BIG, -BIG], [-BIG, -BIG, -BIG]])
+        """Weights of large logits no longer sum to 1, and whoever compares two ways of computing finds them apart."""
+        # Weights depend on differences alone, and those of large entries are exact: what rounds are large sums.
+        x = torch.tensor(
+            [[1e4, 1e4 - 1, 1e4 - 3], [-1e4, -1e4 - 2, -1e4 - 1], [1e38, 1e38, -1e38], [-1e38, -1e38, -1e38]]
+        )
         self.is_accurate(attempt, x, 1e-5, "large entries cost no accuracy")
 
     @core
@@ -143,8 +167,9 @@ class TestSoftmax(Contract):
         x = torch.tensor([[0.0, -20.0, -40.0, -60.0, -80.0, -torch.inf]])
         self.is_accurate(attempt, x, 1e-4, "every weight has four right digits")
 
-    @core
+    @robust
     def test_a_row_of_only_minus_infinity_gives_nan(self, attempt: Attempt, draw: Draw) -> None:
+        """A mask that hides everything by mistake goes unnoticed: its rows look like answers."""
         x = draw.normal(3, 5)
         x[1] = -torch.inf
         for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
@@ -152,22 +177,66 @@ class TestSoftmax(Contract):
 
     @robust
     def test_the_sum_of_a_long_row_does_not_overflow_float16(self, attempt: Attempt, draw: Draw) -> None:
+        """Over a long context, or a large vocabulary, all weights become 0."""
         self.verify(attempt, draw, "equal_entries", Call({"x": torch.full((1, 70_001), 300.0)}), torch.float16)
 
     @robust
     def test_rows_sum_to_one_in_float32(self, attempt: Attempt, draw: Draw) -> None:
+        """Probabilities do not sum to 1: sampling from them is off, or refused."""
         sums = self.run(attempt, "long rows", Call({"x": draw.normal(7, 1000, scale=10)})).sum(-1)
         if not torch.allclose(sums, torch.ones(7), rtol=0, atol=1e-5):
             fail("the weights of a row sum to 1", f"sums lie between {sums.min():.6f} and {sums.max():.6f}")
 
     @robust
     def test_differences_to_the_maximum_are_taken_in_float32(self, attempt: Attempt, draw: Draw) -> None:
-        """In half precision 80 - 0.2 is 80, and 10 - 0.0035 is 10: small weights would be off by many roundings."""
+        """Small weights are off by many roundings. Code without `.float()` does this too: fine as long as the caller
+        widens.
+        """
+        # In half precision 80 - 0.2 is 80, and 10 - 0.0035 is 10.
         for dtype, large, small in ((torch.bfloat16, 80.0, 0.2), (torch.float16, 9.5, 0.0035)):
             x = torch.tensor([[large] + [small] * 7], dtype=dtype)
             four_roundings = 2 * torch.finfo(dtype).eps
             self.is_accurate(attempt, x, four_roundings, "half precision is rounded once, at the end")
 
+    @robust
+    @half_precisions
+    def test_half_precision_is_rounded_at_the_end_alone(self, attempt: Attempt, draw: Draw, dtype: torch.dtype) -> None:
+        """Each rounding on the way adds an error to every weight, in every layer."""
+        x = torch.linspace(-3.0, 3.0, 64).repeat(8, 1) + draw.uniform(8, 1)
+        call = Call({"x": x}).cast(dtype)
+        got, exact = self.run(attempt, "64 entries", call, dtype), torch.softmax(call.inputs["x"].double(), -1)
+        allowed = 0.51 * torch.finfo(dtype).eps * exact
+        with self.case_context(attempt, "64 entries", call):
+            match(got, exact, allowed, "exponentials and sums stay in float32 until the end", self.axes["result"])
+
+    @robust
+    @half_precisions
+    def test_half_precision_gradients_use_weights_that_were_not_rounded(
+        self, attempt: Attempt, draw: Draw, dtype: torch.dtype
+    ) -> None:
+        """Gradients of a row do not cancel, and what is left pulls all of its scores one way."""
+        # A cotangent of one for all entries has the gradient 0: what comes back is what the weights fail to sum to 1.
+        call = Call({"x": draw.normal(64, 200)}).cast(dtype)
+        request = {"do": "forward_backward", "target": self.ready(attempt, call, dtype).target}
+        args, kwargs = self.arguments(call.to(attempt.device))
+        request |= {"args": args, "kwargs": kwargs, "cotangent": torch.ones_like(args[0])}
+        with self.case_context(attempt, "a cotangent of ones", call):
+            grad = next(attempt.ask_each([(self.ready(attempt, call, dtype), request)]))["inputs"][0]
+            if grad is None:
+                fail("the result is differentiable: no gradient of x comes back")
+        weights = torch.softmax(call.inputs["x"].double(), -1)
+        off = (tensor(grad, attempt.device).cpu().double().abs() / weights).max().item()
+        if not off <= 2e-5:
+            seen = f"the same cotangent for all entries gives no gradient of 0 in {str(dtype).removeprefix('torch.')}"
+            fail("what is kept for the gradient is not rounded to half precision", seen)
+
+
+CLAIMS = {  # words of the statement, and the checks that hold them
+    "finite input": "finite_input|large_entries|long_row",
+    "weight is accurate": "however_small|to_the_maximum|sum_to_one",
+    "only `-inf`": "minus_infinity",
+    "`dim`": "values|by_name",
+}
 
 BUGS = KnownBugs(
     """
@@ -195,6 +264,9 @@ detached from the graph
 the normaliser detached
     the gradient of softmax is y ⊙ (g − Σ g y); without the path through the sum only the first term is left.
     total = exp.sum(dim=dim, keepdim=True)  →  total = exp.sum(dim=dim, keepdim=True).detach()
+exponentials rounded to half precision
+    each is off by a rounding before it is divided, and their sum by many.
+    exp = torch.exp(shifted)  →  exp = torch.exp(shifted).to(x.dtype).to(acc)
 computed in half precision
     the difference to the maximum, rounded to half precision, is off by whole units once it is large.
     acc = torch.promote_types(x.dtype, torch.float32)  →  acc = x.dtype

@@ -28,7 +28,8 @@
 # - **Gradients** of an id that occurs several times add up in its row. Rows that do not occur get zeros.
 # - **Dtype and device.** The parameter has the dtype and the device that the constructor is given; the result has
 #   those of the parameter.
-# - **Inputs are not modified**, and may be non-contiguous or expanded. No loops.
+# - **Inputs are not modified**, and may be non-contiguous or expanded. A tensor of no ids gives no vectors. No loops.
+# - **Not graded:** ids of other dtypes, and what the message of the error says.
 #
 # Not allowed: `nn.Embedding`, `F.embedding`. Indexing, `torch.index_select`, `torch.gather` and one-hot products are
 # allowed.

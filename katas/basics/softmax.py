@@ -22,14 +22,18 @@
 #
 # **Write** `softmax(x, dim=-1)`. The result has the shape, dtype and device of `x`.
 #
-# - **Any finite input** gives finite weights: rows of 1e4, of -1e4, and entries of ±1e38 in float32.
+# - **Any finite input** gives finite weights: rows of 1e4, of -1e4, and entries of ±1e38 in float32. Large entries
+#   cost no accuracy: only their differences count.
 # - **An entry of `-inf`** gets weight exactly 0. The other weights, and all gradients, stay finite.
-# - **Every weight is accurate**, however small: do not clamp the gaps between entries, and add nothing to the sum.
+# - **Every weight is accurate**, however small: do not clamp the gaps between entries. float64 in, float64 out;
+#   float32 accuracy is enough.
 # - **A row of only `-inf`** gives nan, as `torch.softmax` does. Do not hide it.
 # - **`dim`** may be any dimension of `x`, negative or not.
-# - **float16 and bfloat16** are computed in float32 and rounded once, at the end. float64 stays float64.
+# - **float16 and bfloat16** are computed in float32 and rounded once, at the end. So are their gradients: what is kept
+#   for the way back is not rounded.
 # - **`x` is not modified.** It may be non-contiguous or expanded. Gradients flow back to it.
 # - **No loops** over rows or entries, and no tensor that grows faster than `x`.
+# - **Not graded:** something tiny added to the sum, such as 1e-9. It is not needed, but float32 does not show it.
 #
 # Not allowed: every softmax, log-softmax, logsumexp (the cumulative one too) or fused attention operation of PyTorch,
 # forwards or backwards.

@@ -21,21 +21,24 @@
 #
 # **Write two things.**
 #
-# `hidden_size(d_model, multiple_of=64)` gives the usual width: $\tfrac{8}{3} d_{model}$ rounded **up** to an integer,
-# and that rounded **up** to a multiple of `multiple_of`.
-# It takes and gives Python integers (`int`, not `float`). A size below 1 deserves a `ValueError`; that is not graded.
+# `hidden_size(d_model, multiple_of=64)` gives the usual width: $\tfrac{8}{3} d_{model}$ rounded to an integer,
+# and that rounded **up** to a multiple of `multiple_of`. It takes and gives Python integers (`int`, not `float`).
+# Rounded up or down to the integer, a multiple of 8, 16, 24, … comes out the same, and no other is asked for.
 #
 # `SwiGLU(d_model, d_ff=None, *, device=None, dtype=None)` with `forward(x)`.
 #
 # - **`x`** has shape `(..., d_model)`, with any number of leading dimensions, none included. The result has the same.
-# - **`d_ff`** is the inner width. Without it, it is `hidden_size(d_model)`.
+# - **`d_ff`** is the inner width, taken as it is given. Without it, it is `hidden_size(d_model)`.
 # - **Parameters**, and no others, stored `(out_features, in_features)`, without biases:
 #   `w1.weight` and `w3.weight`, each `(d_ff, d_model)`, and `w2.weight`, `(d_model, d_ff)`.
 #   `nn.Linear(bias=False)` is allowed. The initialisation is yours.
 # - **The gate is `w1`.** Silu acts on `w1 x`, not on `w3 x`.
 # - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 silu is computed in float32
-#   (`F.silu` does so by itself). float64 stays float64.
+#   (`F.silu` does so by itself); the gated product may be rounded once more. float64 in, float64 out; float32 accuracy
+#   is enough.
+# - **Gradients** are finite, also where a gate is far below zero.
 # - **The input is not modified**, and may be non-contiguous or expanded.
+# - **Not graded:** sizes below 1, which deserve a `ValueError`.
 #
 # No operation is forbidden; `F.silu` is allowed.
 #

@@ -34,10 +34,12 @@
 # - **gelu** is the exact one, by the error function, not the approximation by tanh.
 # - **Far from zero** everything is finite and right, values and gradients, as at ±1e4: `sigmoid` is 1 and 0 there with
 #   gradient 0, `silu` and `gelu` are `x` and 0 with gradients 1 and 0.
-# - **Dtype.** float16 and bfloat16 are computed in float32 and rounded once, at the end. float64 stays float64.
+# - **Dtype.** float16 and bfloat16 are computed in float32 and rounded once, at the end. float64 in, float64 out;
+#   float32 accuracy is enough.
 # - **`x` is not modified**, and may be non-contiguous or expanded. No loops.
+# - **Not graded:** the last digits of values that are as good as 0, such as `gelu(-5)`, and what inf and nan give.
 #
-# Not allowed: `sigmoid`, `silu`, `gelu`, `logsigmoid` and `softplus` of PyTorch, and their modules. `torch.exp`,
+# Not allowed: `sigmoid`, `silu`, `gelu`, `glu`, `logsigmoid` and `softplus` of PyTorch, and their modules. `torch.exp`,
 # `torch.erf` and `torch.tanh` are allowed.
 #
 # **Example.** At $x = \ln 3$: $e^{-x} = 1/3$, so `sigmoid` is $3/4$, and at $-\ln 3$ it is $1/4$. `silu(ln 3)` is

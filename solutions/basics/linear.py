@@ -34,8 +34,9 @@
 # - **Initialisation**: a normal of mean 0 and variance $2 / (\text{in\_features} + \text{out\_features})$, truncated
 #   at three standard deviations. `nn.init.trunc_normal_` draws such numbers. Two layers draw different ones.
 # - **Dtype and device.** The parameter has the dtype and the device that the constructor is given. The result has the
-#   dtype of the parameter. float64 stays float64.
+#   dtype of the parameter. float64 in, float64 out; float32 accuracy is enough.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow to `x` and to `weight`. No loops.
+# - **Not graded:** an input of another dtype than the weight, or of another width.
 #
 # Not allowed: `nn.Linear`, `F.linear`, `nn.Bilinear`. Products such as `@`, `torch.matmul` and `torch.einsum` are
 # allowed.

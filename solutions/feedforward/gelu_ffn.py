@@ -35,10 +35,14 @@
 #   `fc2.bias` `(d_model,)`. The initialisation is yours.
 # - **gelu** is the exact one, by the error function, not the approximation by tanh.
 # - **Dropout** acts on the hidden vector, after gelu, and **only in training mode**: each entry is set to 0 with
-#   probability `dropout`, and the others are divided by `1 - dropout`. In evaluation mode nothing is dropped or scaled.
+#   probability `dropout`, and the others are divided by `1 - dropout`. Every call draws anew, and no gradient flows
+#   through an entry that was dropped. In evaluation mode nothing is dropped or scaled. Behind the second layer, on the
+#   result, as in BERT and GPT-2, is right too.
+# - **`dropout=1.0`** drops every entry: what is left, and its gradients, is finite.
 # - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 gelu is computed in float32.
-#   float64 stays float64.
+#   float64 in, float64 out; float32 accuracy is enough.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. No loops.
+# - **Not graded:** a `dropout` outside 0 to 1.
 #
 # No operation is forbidden.
 #
@@ -116,7 +120,7 @@ class FeedForward(nn.Module):
 # ## The usual mistakes
 #
 # - Dropout in evaluation mode: `F.dropout(h, p)` is in training mode unless told otherwise.
-# - Dropout after the second layer, or before gelu.
+# - Dropout before gelu.
 # - The tanh approximation for weights that were trained with the exact function.
 # - A mask drawn without dividing by $1 - p$: the mean shrinks in training only.
 

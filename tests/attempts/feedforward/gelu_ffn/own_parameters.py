@@ -32,5 +32,5 @@ class FeedForward(nn.Module):
         h = (wide * 0.5 * (1.0 + torch.erf(wide / math.sqrt(2.0)))).to(h.dtype)
         if self.training and self.p > 0:
             keep = torch.rand_like(h) >= self.p
-            h = torch.where(keep, h / (1 - self.p), 0)
+            h = torch.where(keep, h / max(1 - self.p, 1e-9), 0)
         return self.fc2(h)
