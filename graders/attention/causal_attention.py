@@ -155,7 +155,7 @@ class TestCausalSelfAttention(SoftmaxContract, UnnormedContract):
     @robust
     @half_precisions
     def test_rotation_is_computed_in_float32(self, attempt: Attempt, draw: Draw, dtype: torch.dtype) -> None:
-        """All scores of a position are off alike. Hugging Face's own code does this too: it casts the tables to half."""
+        """All scores of a position are off alike. Hugging Face's own code does this too: it casts the tables."""
         allowed = torch.finfo(dtype).eps / 10
         for position in draw.integers(1, FURTHEST + 1, 24).tolist():
             made = one_turned_query(draw, position).cast(dtype)
@@ -176,6 +176,7 @@ class TestCausalSelfAttention(SoftmaxContract, UnnormedContract):
 
     @robust
     def test_positions_outside_the_tables_are_refused(self, attempt: Attempt, draw: Draw) -> None:
+        """A position of -1 reads the end of the tables without a word. Llama's own code does this too."""
         for outside in (23, 101, -1):
             sentence = f"a position {'below 0' if outside < 0 else 'from max_seq_len on'} is a ValueError"
             positions = torch.tensor([2, outside, 0])
@@ -185,6 +186,7 @@ class TestCausalSelfAttention(SoftmaxContract, UnnormedContract):
 
     @robust
     def test_key_heads_must_divide_the_heads_and_head_dim_be_even(self, attempt: Attempt, draw: Draw) -> None:
+        """A wrong configuration shows as a shape error deep in the model. In Llama's own code it is an assertion."""
         sentence = "num_heads that num_kv_heads does not divide is a ValueError"
         self.refuses(attempt, call(draw, heads=6, num_kv_heads=4), 6, 4, sentence=sentence)
         self.refuses(attempt, call(draw, head_dim=7), (7, 21), sentence="an odd head_dim is a ValueError")
@@ -242,6 +244,37 @@ the mask made from positions
 no scale
     without 1/√head_dim the scores grow with the width and softmax saturates.
     heads = F.scaled_dot_product_attention(q, k, v,  →  heads = F.scaled_dot_product_attention(q, k, v, scale=1.0,
+masked scores filled with -10000
+    scores may be lower than that: the mask then lets everything through, and nothing else.
+    heads = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    →  k, v = (t.repeat_interleave(q.shape[1] // k.shape[1], 1) for t in (k, v))
+        wide = torch.promote_types(q.dtype, torch.float32)
+        scores = q.to(wide) @ k.to(wide).mT / self.head_dim**0.5
+        scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -10000.0)
+        heads = (scores.softmax(-1) @ v.to(wide)).to(q.dtype)
+-10000 added to masked scores
+    a hidden score that is higher by more than that is not hidden.
+    heads = F.scaled_dot_product_attention(q, k, v, is_causal=True
+    →  future = torch.ones(x.shape[1], x.shape[1], dtype=q.dtype, device=x.device).triu(1)
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=-1e4 * future
+softmax in half precision
+    exponentials and their sum are rounded, so weights no longer sum to 1: softmax is computed in float32.
+    heads = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    →  k, v = (t.repeat_interleave(q.shape[1] // k.shape[1], 1) for t in (k, v))
+        wide = torch.promote_types(q.dtype, torch.float32)
+        scores = q.to(wide) @ k.to(wide).mT / self.head_dim**0.5
+        scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
+        exps = (scores - scores.amax(-1, keepdim=True)).to(q.dtype).exp()
+        heads = (exps / exps.sum(-1, keepdim=True)) @ v
+rotated in half precision
+    cosines that are rounded turn every query at that position by a wrong angle, and none of it averages out.
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))  →  wide = x
+tables made again at every call
+    cosines and sines depend on the positions alone: they are made once, at construction.
+    self.cos, self.sin = angles.cos().to(device), angles.sin().to(device)  →  self.angles = angles.to(device)
+    self.cos, self.sin = self.cos.to(x.device), self.sin.to(x.device)
+    →  angles = self.angles.to(x.device)
+        self.cos, self.sin = angles.cos(), angles.sin()
 repeat instead of repeat_interleave
     query head h reads key head h // group; tiled key heads give it key head h % num_kv_heads.
     heads = F  →  k, v = (t.repeat(1, q.shape[1] // t.shape[1], 1, 1) for t in (k, v))
@@ -258,7 +291,6 @@ module.to(bfloat16) rounded your buffers
     builds_on=("gqa", "rope"),
     but=(
         "positions counted from 1",  # only distances count
-        "rotated in half precision",  # scores and weights are rounded as far
-        "members concatenated instead of put back in their places",  # so are those of queries and keys
+        "members concatenated instead of put back in their places",  # so are those of queries and keys, alike
     ),
 )

@@ -38,6 +38,7 @@ class TestGroupedQueryAttention(AttentionContract):
 
     @robust
     def test_key_heads_must_divide_the_heads(self, attempt: Attempt, draw: Draw) -> None:
+        """A wrong configuration shows as a shape error deep in the model. In Llama's own code it is an assertion."""
         sentence = "num_heads that num_kv_heads does not divide is a ValueError"
         for heads, kv_heads in ((6, 4), (3, 6)):
             made = replace(of_groups(draw, heads, kv_heads), params={})

@@ -21,6 +21,10 @@ class TestMultiQueryAttention(AttentionContract):
             fail("one key and one value head serve all by broadcasting, not by copies", f"ran: {', '.join(copies)}")
 
 
+CLAIMS = {  # words of the statement, and the checks that hold them
+    "Do not repeat": "by_broadcasting",
+}
+
 BUGS = KnownBugs(
     """
 heads interleaved over the features

@@ -41,14 +41,18 @@
 #   Key/value head `g` owns the rows `g * head_dim ... (g + 1) * head_dim - 1` of the key and value weights.
 #   Query head `h` reads key/value head `h // (num_heads // num_kv_heads)`.
 #   Its output stands in the places of its rows when the heads are joined.
-# - **`mask`** is boolean, True = may attend. It broadcasts against `(batch, num_heads, seq, seq)` and may have fewer
-#   dimensions. It may differ from query head to query head.
+# - **`mask`** is boolean, True = may attend. It broadcasts against `(batch, num_heads, seq, seq)` and has two to
+#   four dimensions. It may differ from query head to query head. However large or low the scores are, a key behind the
+#   mask has no influence.
 # - **A query that may attend to nothing** gets exact zeros, and all gradients stay finite.
-# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 the scores, the softmax and the
-#   weighted mean are computed in float32. float64 stays float64.
+# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 softmax is computed in float32.
+#   Scores and weights may each be rounded to the dtype of the inputs beside it, as Llama does, but scores of float16
+#   inputs near 300 must not overflow. float64 in, float64 out; float32 accuracy is enough.
 # - **Errors.** If `num_heads` is not a multiple of `num_kv_heads`, or `d_model` not one of `num_heads`:
-#   a `ValueError` that holds both numbers, at construction.
+#   a `ValueError` that holds both numbers, when it is built or called.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over heads, groups or batch.
+# - **Not graded**: masks of one dimension or of another dtype than bool, inputs of another dtype than the parameters,
+#   and heads below 1.
 #
 # No operation is forbidden, but the point is to write attention out.
 #

@@ -40,12 +40,17 @@
 #   Its output stands in the same places when the heads are joined.
 # - **Scale.** $d$ in the formula is `head_dim`.
 # - **`mask`** is boolean, True = may attend. It broadcasts against `(batch, num_heads, q_len, k_len)`.
-#   It may have fewer dimensions: `(q_len, k_len)` and `(batch, 1, 1, k_len)` are common.
+#   It has two to four dimensions: `(q_len, k_len)` and `(batch, 1, 1, k_len)` are common.
+#   However large or low the scores are, a key behind the mask has no influence.
 # - **A query that may attend to nothing** gets exact zeros, and all gradients stay finite.
-# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 the scores, the softmax and the
-#   weighted mean are computed in float32: the product of two float16 vectors near 300 overflows. float64 stays float64.
-# - **Errors.** If `d_model` is not a multiple of `num_heads`: a `ValueError` that holds both, at construction.
+# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 softmax is computed in float32.
+#   Scores and weights may each be rounded to the dtype of the inputs beside it, as Llama does, but scores of float16
+#   inputs near 300 must not overflow. float64 in, float64 out; float32 accuracy is enough.
+# - **Errors.** If `d_model` is not a multiple of `num_heads`: a `ValueError` that holds both, when the module is built
+#   or called.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over heads or batch.
+# - **Not graded**: masks of one dimension or of another dtype than bool, inputs of another dtype than the parameters,
+#   and `num_heads` below 1.
 #
 # Not allowed: `nn.MultiheadAttention`, and fused attention such as `F.scaled_dot_product_attention`.
 # `torch.softmax` is allowed.

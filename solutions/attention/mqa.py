@@ -38,14 +38,19 @@
 #   `nn.Linear(bias=False)` is allowed. The initialisation is yours.
 # - **Heads.** Query head `h` owns the rows `h * head_dim ... (h + 1) * head_dim - 1` of the query weight.
 #   Its output stands in the same places when the heads are joined.
-# - **`mask`** is boolean, True = may attend. It broadcasts against `(batch, num_heads, seq, seq)` and may have fewer
-#   dimensions.
+# - **`mask`** is boolean, True = may attend. It broadcasts against `(batch, num_heads, seq, seq)` and has two to
+#   four dimensions. However large or low the scores are, a key behind the mask has no influence.
 # - **A query that may attend to nothing** gets exact zeros, and all gradients stay finite.
-# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 the scores, the softmax and the
-#   weighted mean are computed in float32. float64 stays float64.
-# - **Errors.** If `d_model` is not a multiple of `num_heads`: a `ValueError` that holds both, at construction.
+# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 softmax is computed in float32.
+#   Scores and weights may each be rounded to the dtype of the inputs beside it, as Llama does, but scores of float16
+#   inputs near 300 must not overflow. float64 in, float64 out; float32 accuracy is enough.
+# - **Errors.** If `d_model` is not a multiple of `num_heads`: a `ValueError` that holds both, when the module is built
+#   or called.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over heads or batch.
-# - **Do not repeat** the keys and values for each head. Broadcasting serves all heads.
+# - **Do not repeat** the keys and values for each head, by `repeat`, `repeat_interleave` or `tile`. Broadcasting serves
+#   all heads: a plain `@` over a head axis of size 1 is right, although PyTorch may copy inside it.
+# - **Not graded**: copies by `expand` and `reshape`, which is what `@` may do; masks of one dimension or of another
+#   dtype than bool, inputs of another dtype than the parameters, and `num_heads` below 1.
 #
 # No operation is forbidden, but the point is to write attention out.
 #
@@ -161,7 +166,7 @@ class MultiQueryAttention(nn.Module):
 # - `unsqueeze(-2)` instead of `unsqueeze(-3)`: the axis of size 1 stands behind `seq`. It may even broadcast.
 # - The scale $\sqrt{d_{model}}$. The queries still have heads of width `head_dim`.
 # - Averaging the query heads too. They stay apart; only keys and values are shared.
-# - `expand` followed by `reshape`, which makes the copies that the method is there to avoid.
+# - `repeat_interleave`, or `expand` followed by `reshape`: the copies that the method is there to avoid.
 
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next

@@ -30,12 +30,15 @@
 # - **`q`** has shape `(..., s, d_k)`, **`k`** `(..., t, d_k)`, **`v`** `(..., t, d_v)`. The result is `(..., s, d_v)`.
 # - **Leading dimensions broadcast**, as in `torch.matmul`: `q` of `(2, 1, s, d_k)` meets `k` of `(3, t, d_k)`.
 #   There may be none at all.
-# - **`mask`** is boolean, True = may attend. It broadcasts against `(..., s, t)`, and may have fewer dimensions.
+# - **`mask`** is boolean, True = may attend. It broadcasts against `(..., s, t)`, and has two dimensions at least.
+#   However large or low the scores are, a key behind the mask has no influence.
 # - **A query that may attend to nothing** gets exact zeros, and all gradients stay finite.
-# - **Dtype.** The result has the dtype of the inputs. With float16 or bfloat16 the scores and the softmax are
-#   computed in float32: the product of two float16 vectors near 300 overflows. float64 stays float64.
+# - **Dtype.** The result has the dtype of the inputs. With float16 or bfloat16 softmax is computed in float32.
+#   Scores and weights may each be rounded to the dtype of the inputs beside it, as Llama does, but scores of float16
+#   inputs near 300 must not overflow. float64 in, float64 out; float32 accuracy is enough.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow back to `q`, `k` and `v`.
 # - **No loops** over batch, queries or keys.
+# - **Not graded**: masks of one dimension or of another dtype than bool, and no keys at all.
 #
 # Not allowed: fused attention, such as `F.scaled_dot_product_attention` or `nn.MultiheadAttention`.
 # `torch.softmax` is allowed.

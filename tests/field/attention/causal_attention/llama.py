@@ -27,7 +27,8 @@ class CausalSelfAttention(nn.Module):
     def __init__(self, d_model, num_heads, max_seq_len, theta=10000.0, num_kv_heads=None, *, device=None, dtype=None):
         super().__init__()
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        assert d_model % num_heads == 0 and num_heads % num_kv_heads == 0
+        assert d_model % num_heads == 0
+        assert num_heads % num_kv_heads == 0
         self.n_rep, self.head_dim = num_heads // num_kv_heads, d_model // num_heads
         kind = {"bias": False, "device": device, "dtype": dtype}
         self.q_proj, self.o_proj = nn.Linear(d_model, d_model, **kind), nn.Linear(d_model, d_model, **kind)

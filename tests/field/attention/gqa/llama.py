@@ -1,5 +1,5 @@
 # robust: a query that may attend to nothing gets nan, products of float16 overflow, and refusals are assertions.
-"""In the style of Meta's Llama: key heads repeated by expand and reshape, an additive mask of -inf, softmax in float32."""
+"""In the style of Meta's Llama: key heads repeated by expand and reshape, a mask of -inf added, softmax in float32."""
 
 import math
 
@@ -19,7 +19,8 @@ def repeat_kv(x, n_rep):
 class GroupedQueryAttention(nn.Module):
     def __init__(self, d_model, num_heads, num_kv_heads, *, device=None, dtype=None):
         super().__init__()
-        assert d_model % num_heads == 0 and num_heads % num_kv_heads == 0
+        assert d_model % num_heads == 0
+        assert num_heads % num_kv_heads == 0
         self.num_kv_heads, self.n_rep, self.head_dim = num_kv_heads, num_heads // num_kv_heads, d_model // num_heads
         kind = {"bias": False, "device": device, "dtype": dtype}
         self.q_proj = nn.Linear(d_model, num_heads * self.head_dim, **kind)

@@ -1,5 +1,5 @@
 # robust: a query that may attend to nothing gets the mean of the values, and products of float16 overflow.
-"""Hugging Face's eager attention: scores in the dtype of the input, an additive mask of finfo.min, softmax in float32."""
+"""Hugging Face's eager attention: scores in the input's dtype, an additive mask of finfo.min, softmax in float32."""
 
 import torch
 from torch import nn

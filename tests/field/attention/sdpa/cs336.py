@@ -12,9 +12,9 @@ def softmax(x, dim=-1):
     return exps / exps.sum(dim=dim, keepdim=True)
 
 
-def scaled_dot_product_attention(Q, K, V, mask=None):
-    scores = einsum(Q, K, "... query d_k, ... key d_k -> ... query key") / math.sqrt(K.shape[-1])
+def scaled_dot_product_attention(q, k, v, mask=None):
+    scores = einsum(q, k, "... query d_k, ... key d_k -> ... query key") / math.sqrt(k.shape[-1])
     if mask is not None:
         scores = torch.where(mask, scores, float("-inf"))
     weights = softmax(scores, dim=-1)
-    return einsum(weights, V, "... query key, ... key d_v -> ... query d_v")
+    return einsum(weights, v, "... query key, ... key d_v -> ... query d_v")
