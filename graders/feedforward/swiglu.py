@@ -107,7 +107,7 @@ CLAIMS = {  # words of the statement, and the checks that hold them
 }
 
 BUGS = KnownBugs(
-    """
+    '''
 the gate on the wrong branch
     silu acts on w1 x, and w3 x is what it gates.
     return self.w2(F.silu(self.w1(x)) * self.w3(x))  →  return self.w2(self.w1(x) * F.silu(self.w3(x)))
@@ -122,13 +122,13 @@ relu instead of silu
     return self.w2(F.silu(  →  return self.w2(F.relu(
 silu whose gradient is nan far below zero
     autograd multiplies the factors of x / (1 + exp(-x)) one after another, and inf · 0 is nan below -88.
-    return self.w2(F.silu(self.w1(x)) * self.w3(x))  →  gate = self.w1(x)
+    """w2(silu(w1 x) ⊙ w3 x), for each token alone."""  →  gate = self.w1(x)
         wide = gate.to(torch.promote_types(gate.dtype, torch.float32))
-        return self.w2((wide / (1 + torch.exp(-wide))).to(gate.dtype) * self.w3(x))
+    return self.w2(F.silu(self.w1(x)) *  →  return self.w2((wide / (1 + torch.exp(-wide))).to(gate.dtype) *
 silu in half precision
     far below zero a sigmoid in float16 keeps a digit or none.
-    return self.w2(F.silu(self.w1(x)) * self.w3(x))  →  gate = self.w1(x)
-        return self.w2(gate * torch.sigmoid(gate) * self.w3(x))
+    """w2(silu(w1 x) ⊙ w3 x), for each token alone."""  →  gate = self.w1(x)
+    return self.w2(F.silu(self.w1(x)) *  →  return self.w2(gate * torch.sigmoid(gate) *
 silu on both branches
     only the gate passes through silu.
     return self.w2(F.silu(self.w1(x)) * self.w3(x))  →  return self.w2(F.silu(self.w1(x)) * F.silu(self.w3(x)))
@@ -160,7 +160,7 @@ always one multiple more
 projections with a bias
     projections carry no bias here: state dicts must be exchangeable.
     self.w3 = nn.Linear(d_model, d_ff, bias=False,  →  self.w3 = nn.Linear(d_model, d_ff,
-""",
+''',
     builds_on=("linear",),
 )
 
