@@ -206,9 +206,6 @@ rows of padding alone average all values
 products of float16 overflow
     300 · 300 is beyond the largest float16: queries and keys are upcast before their product.
     scores = q @ k.transpose(-2, -1) /  →  scores = (q.to(x.dtype) @ k.to(x.dtype).transpose(-2, -1)).to(acc) /
-masked by minus ten thousand
-    scores may be lower than that: what is filled in is the lowest number, or -inf.
-    scores = scores.masked_fill(~mask, torch.finfo(acc).min)  →  scores = scores.masked_fill(~mask, -1e4)
 an output projection without its bias
     all four projections have biases here.
     self.o_proj = nn.Linear(d_model, d_model,  →  self.o_proj = nn.Linear(d_model, d_model, bias=False,
@@ -219,5 +216,6 @@ an output projection without its bias
         "mask ignored",
         "rows that may attend to nothing give nan",
         "rows that may attend to nothing average all values",
+        "softmax in half precision",  # the residual and its norm are rounded as far
     ),
 )

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from dojo.contracts import Attempt, Call, Draw, DropoutContract, HeadsContract, KnownBugs, NormedContract, oracles
+from dojo.contracts.attention import very_large_scores
 from dojo.contracts.checks.assertions import assert_raises, fail
 from dojo.contracts.harness import core, robust
 from dojo.contracts.layers import very_low_scores
@@ -60,7 +61,10 @@ class TestTransformerEncoder(NormedContract, HeadsContract, DropoutContract):
         "one_of_three_entries_is_all_padding": {"batch": 3, "padding": "one_row"},
         "all_is_padding": {"padding": torch.zeros(2, 5, dtype=torch.bool)},
     }
-    hard_cases = {"scores_far_below_zero": far_below_zero}
+    hard_cases = {
+        "scores_far_below_zero": far_below_zero,
+        "very_large_scores": lambda d: very_large_scores(TestTransformerEncoder.call(d, padding=PADDING)),
+    }
     representative = ("two_layers_and_padding", "one_entry_is_all_padding")
     more_shapes = {
         "one_token": {"seq": 1, "padding": None},
@@ -169,4 +173,5 @@ longer sequences are not refused
     if seq > self.max_len:  →  if False:
 """,
     builds_on=("encoder_layer",),
+    but=("products of float16 overflow",),  # every attention reads what a norm has made small
 )

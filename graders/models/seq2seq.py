@@ -147,6 +147,12 @@ class TestSeq2SeqTransformer(NormedContract, DropoutContract):
             fail("padding of the source reaches no logit", "other ids in padded places changed the logits")
 
     @robust
+    def test_positions_beyond_2048_are_told_apart(self, attempt: Attempt, draw: Draw) -> None:
+        """In a long text neighbours stand in one place: float16 counts to 2,048 only, bfloat16 to 256."""
+        sizes = {"batch": 1, "src": 1, "tgt": 2100, "heads": 1, "pairs": 3, "longest": 2100}
+        self.verify(attempt, draw, "a_target_of_2100_tokens", self.call(draw, padding=None, **sizes))
+
+    @robust
     def test_longer_sequences_than_allowed_are_refused(self, attempt: Attempt, draw: Draw) -> None:
         """Sizes that do not fit are told by the library, in terms of tensors that the caller never made."""
         for seq, padding in ((15, None), (17, "drawn")):

@@ -50,8 +50,7 @@
 #   else is yours: on the normalised embeddings and on the branches of the attention before they are added is usual. In
 #   evaluation mode nothing is dropped or scaled.
 # - **Dtype.** The result has the dtype of the parameters. float64 in, float64 out; float32 accuracy is enough. In
-#   float16 and bfloat16, softmax and norms are computed in float32. Scores and weights may each be rounded once more,
-#   but scores of float16 inputs near 300 must not overflow.
+#   float16 and bfloat16, softmax and norms are computed in float32. Scores and weights may each be rounded once more.
 # - **Errors** are `ValueError`s that hold the offending values: `d_model` not a multiple of `num_heads` (at
 #   construction or at the call), more than `max_len` tokens in a row.
 # - **No loops** but the one over layers.
