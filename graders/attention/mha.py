@@ -70,7 +70,7 @@ context ignored
     source = x if context is None else context  →  source = x
 queries taken from the context
     x asks and the context answers: only keys and values come from the context.
-    self.q_proj(x)  →  self.q_proj(source)
+    source = x if context is None else context  →  source = x = x if context is None else context
 x and the context swapped
     x asks and the context answers.
     self.q_proj(x)  →  self.q_proj(source)
