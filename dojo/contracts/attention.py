@@ -62,7 +62,7 @@ def one_value(d: Draw, made: Call) -> Call:
 class SoftmaxContract(Contract):
     """What weighs values by a softmax. `one_value_for_many_keys` is a call with about a thousand keys."""
 
-    one_value_for_many_keys: ClassVar[Maker]
+    one_value_for_many_keys: Maker
 
     @robust
     @half_precisions

@@ -29,7 +29,7 @@ class LocalWorker(Worker):
     def __init__(self, filename: str) -> None:
         self.session = session.Session({"filename": filename})
 
-    def ask(self, *requests: Message, limit: float = 0.0) -> Iterator[Message]:
+    def ask(self, *requests: Message, limit: float | None = None) -> Iterator[Message]:
         """Do the requests here, each when its answer is wanted."""
         return map(self._answer, requests)
 

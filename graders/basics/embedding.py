@@ -122,6 +122,8 @@ class TestEmbedding(ModuleContract):
             fail("every row is drawn, none starts as zeros", f"rows of zeros: {rows}")
 
 
+CLAIMS = {"no ids": "no_ids"}
+
 BUGS = KnownBugs(
     """
 stored as (embedding_dim, num_embeddings)

@@ -102,9 +102,6 @@ bias starts as ones
 the mean rounded to half precision
     beside a mean of 100 bfloat16 has steps of a half: the whole vector is shifted.
     centred = wide - wide.mean(  →  centred = wide - x.mean(
-the result in the dtype of the weights
-    where weights are kept in float32, the residual stream turns float32 too.
-    return (normed * self.weight + self.bias).to(x.dtype)  →  return normed.to(x.dtype) * self.weight + self.bias
 reduced in half precision
     a sum of squares overflows float16, and a mean in bfloat16 keeps two digits.
     wide = x.to(torch.promote_types(x.dtype, torch.float32))  →  wide = x + 0

@@ -98,9 +98,6 @@ the root rounded to half precision
     a factor that is rounded makes the whole vector longer or shorter: round once, at the end.
     normed = wide * torch.rsqrt(mean_square + self.eps)
     →  normed = wide * torch.rsqrt(mean_square + self.eps).to(x.dtype)
-the result in the dtype of the weight
-    where weights are kept in float32, the residual stream turns float32 too.
-    (normed * self.weight).to(x.dtype)  →  normed.to(x.dtype) * self.weight
 the result left in float32
     the result has the dtype of the input.
     return (normed * self.weight).to(x.dtype)  →  return normed * self.weight

@@ -27,12 +27,12 @@
 # - **Parameters**, and no others: `weight`, ones, and `bias`, zeros, both of shape `(d_model,)`.
 # - **Accuracy.** Even when the mean is $10^4$ times the spread, as in $(10000, 10001, 10002)$, no entry of the
 #   normalised vector is off by more than 0.01 in float32.
-# - **Dtype.** The result has the dtype of the input, also where weight and bias have another. float16 and bfloat16 are
-#   reduced and divided in float32, the mean included. Before weight and bias the normalised vector may be rounded once
+# - **Dtype.** The result has the dtype of the input. float16 and bfloat16 are reduced
+#   and divided in float32, the mean included. Before weight and bias the normalised vector may be rounded once
 #   more. float64 in, float64 out; float32 accuracy is enough.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow to `x`, `weight` and `bias`. No
 #   loops.
-# - **Not graded:** arguments that make no sense, such as an `eps` below 0 or another last dimension.
+# - **Not graded:** an `x` of another dtype than `weight`, and arguments that make no sense, such as an `eps` below 0.
 #
 # Not allowed: `nn.LayerNorm`, `F.layer_norm`, `nn.RMSNorm`, `F.rms_norm`, and batch, group and instance norms.
 #

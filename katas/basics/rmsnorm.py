@@ -23,11 +23,11 @@
 #
 # - The mean runs over the **last dimension**. $\varepsilon$ is `eps`, and stands **inside** the root.
 # - **Parameter**, and no other: `weight`, of shape `(d_model,)`, initialised to ones.
-# - **Dtype.** The result has the dtype of the input, also where the weight has another. float16 and bfloat16 are
-#   squared, averaged and divided in float32: the square of 300 is beyond float16. Before the weight multiplies, the
-#   normed vector may be rounded once more. float64 in, float64 out; float32 accuracy is enough.
+# - **Dtype.** The result has the dtype of the input. float16 and bfloat16 are squared, averaged and divided in
+#   float32: the square of 300 is beyond float16. Before the weight multiplies, the normed vector may be rounded once
+#   more. float64 in, float64 out; float32 accuracy is enough.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow to `x` and `weight`. No loops.
-# - **Not graded:** arguments that make no sense, such as an `eps` below 0 or another last dimension.
+# - **Not graded:** an `x` of another dtype than `weight`, and arguments that make no sense, such as an `eps` below 0.
 #
 # Not allowed: `nn.RMSNorm`, `F.rms_norm`, `nn.LayerNorm`, `F.layer_norm`.
 #

@@ -30,9 +30,8 @@ def import_torch() -> None:
     with contextlib.suppress(RuntimeError):
         torch.empty(0).numpy()  # torch looks for NumPy once, on first use: this is that look
     del sys.modules["numpy"]
-    torch.from_numpy = (
-        torch.as_tensor
-    )  # tables may come from arrays; this copies them, in sight of who looks for arrays
+    # Tables may come from arrays: this copies them, in sight of who looks for arrays at a call.
+    torch.from_numpy = torch.as_tensor  # type: ignore[assignment]  # it takes more than arrays
     torch.set_num_threads(1)
     with contextlib.suppress(ImportError):
         import jaxtyping  # noqa: F401  # every stub imports it: here once, and not in every worker

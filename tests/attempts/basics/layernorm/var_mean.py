@@ -15,4 +15,4 @@ class LayerNorm(nn.Module):
         h = x.float()
         var, mean = torch.var_mean(h, dim=-1, unbiased=False, keepdim=True)
         h = (h - mean) / torch.sqrt(var + self.eps)
-        return (h.to(x.dtype) * self.weight + self.bias).type_as(x)
+        return h.to(x.dtype) * self.weight + self.bias

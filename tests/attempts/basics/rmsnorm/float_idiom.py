@@ -1,4 +1,4 @@
-"""The `.float()` idiom of Llama, the weight taken to the dtype of the input."""
+"""The `.float()` idiom of Llama, scaled in the dtype of the input."""
 
 import torch
 from torch import nn
@@ -15,4 +15,4 @@ class RMSNorm(nn.Module):
 
     def forward(self, x):
         output = self._norm(x.float()).type_as(x)
-        return output * self.weight.type_as(output)
+        return output * self.weight

@@ -1,4 +1,3 @@
-# robust: the weight multiplies last, so a float32 weight makes the result of a half input float32.
 """In the manner of T5 and Hugging Face: `variance` in float32, the weight multiplied last, in its own dtype."""
 
 import torch

@@ -1,4 +1,3 @@
-# robust: the weight multiplies last, so a float32 weight makes the result of a half input float32.
 """In the manner of Llama: a norm in float32, rounded, times the weight."""
 
 import torch
