@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -80,7 +81,7 @@ def test_an_answer_typed_in_lab_is_judged_there_saved_on_both_sides_and_graded_a
         page.keyboard.press("Shift+Enter")
         shown = grading.locator(".jp-OutputArea-output").last
         expect(shown).to_contain_text("softmax: passed", timeout=90_000)
-        expect(shown).to_contain_text("22 of 22 checks")
+        expect(shown).to_contain_text(re.compile(r"(\d+) of \1 checks"))
         page.screenshot(path=os.environ.get("DOJO_SCREENSHOT", tmp_path / "lab.png"))
         page.keyboard.press("Control+s")
         kata = catalog.katas(folder)["softmax"]

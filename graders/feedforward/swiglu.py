@@ -164,4 +164,10 @@ projections with a bias
     builds_on=("linear",),
 )
 
-EQUIVALENT = (Equivalent(r"(< 1 or multiple_of <|need positive).*→", "sizes below 1 are not graded."),)
+EQUIVALENT = (
+    Equivalent(r"(< 1 or multiple_of <|need positive).*→", "sizes below 1 are not graded."),
+    Equivalent(
+        r"(width = \(8|multiples = ).*→.*([-+] 2\)|\+ 1\)|d_model) // ",
+        "8/3 of a width is never just above a multiple of 8: rounded down or up before, it comes to the same multiple.",
+    ),
+)
