@@ -4,9 +4,9 @@
 
 Every solution, every file of tests/attempts and every known bug is graded that many times, two gradings at once on
 each processor, while other processes keep the cores busy and press on memory. A right attempt that is rejected and a
-bug that passes are written down with their seeds, and so are the margins: the worst error of a right attempt (it
-should be below 0.3 of what is allowed) and the mildest of a bug that changes values (above 10 times that). The file
-is written as it goes; the same file again goes on.
+bug that passes are written down with their seeds, and so are the margins: the worst error of a right attempt (up to
+0.5 of what is allowed it is told as an upper bound) and the mildest of a bug that changes values (above 10 times that).
+The file is written as it goes; the same file again goes on.
 """
 
 from __future__ import annotations

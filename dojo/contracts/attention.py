@@ -45,9 +45,9 @@ def one_head_blind(d: Draw, heads: int) -> Tensor:
     return mask
 
 
-def very_large_scores(made: Call) -> Call:
+def very_large_scores(made: Call, grown_by: float = 100) -> Call:
     """The same with scores that spread by tens of thousands: what only lowers them does not hide them."""
-    grown = {name: 100 * value for name, value in made.params.items() if re.search(r"attn\.[qk]_proj\.weight", name)}
+    grown = {name: grown_by * value for name, value in made.params.items() if re.search(r"attn\.[qk]_proj\.weight", name)}
     return replace(made, params=made.params | grown)
 
 

@@ -290,6 +290,7 @@ module.to(bfloat16) rounded your buffers
 """,
     builds_on=("gqa", "rope"),
     but=(
+        "complex multiplication in RoPEReal",  # which way to rotate is free here
         "positions counted from 1",  # only distances count
         "members concatenated instead of put back in their places",  # so are those of queries and keys, alike
     ),

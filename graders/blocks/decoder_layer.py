@@ -27,6 +27,13 @@ def of(*parts: Callable) -> Callable[..., Tensor]:
     )
 
 
+def loud_padding(d: Draw) -> Call:
+    """Padded places so loud that a large number taken from their scores would not hide them."""
+    made = TestDecoderLayer.call(d, padding=PADDING)
+    memory = made.inputs["memory"]
+    return made.with_inputs(memory=torch.where(PADDING[..., None], memory, 3e4 * memory))
+
+
 def far_below_zero(d: Draw) -> Call:
     """Every score is far below zero, and below what a mask is often filled with."""
     made = TestDecoderLayer.call(d, padding=PADDING)
@@ -56,7 +63,7 @@ class TestDecoderLayer(NormedContract, UnnormedContract, DropoutContract):
         "all_is_padding": {"padding": torch.zeros(2, 7, dtype=torch.bool)},
         "one_token_of_memory_that_is_padding": {"mem_len": 1, "padding": "one_row"},
     }
-    hard_cases = {"scores_far_below_zero": far_below_zero}
+    hard_cases = {"loud_padding": loud_padding, "scores_far_below_zero": far_below_zero}
     representative = ("no_padding", "one_entry_is_all_padding")
     more_shapes = {
         "one_token": {"seq": 1, "padding": None},

@@ -217,6 +217,7 @@ the longest sequence is refused
 """,
     builds_on=("causal_attention", "rmsnorm", "block"),
     but=(
+        "complex multiplication in RoPEReal",  # which way to rotate is free here
         "the mask made from positions",  # they are those of the sequence
         "softmax in half precision",  # the residual and its norm are rounded as far
     ),
