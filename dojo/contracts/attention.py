@@ -47,8 +47,8 @@ def one_head_blind(d: Draw, heads: int) -> Tensor:
 
 def very_large_scores(made: Call, grown_by: float = 100) -> Call:
     """The same with scores that spread by tens of thousands: what only lowers them does not hide them."""
-    grown = {name: grown_by * value for name, value in made.params.items() if re.search(r"attn\.[qk]_proj\.weight", name)}
-    return replace(made, params=made.params | grown)
+    grown = [name for name in made.params if re.search(r"attn\.[qk]_proj\.weight", name)]
+    return made.with_params(**{name: grown_by * made.params[name] for name in grown})
 
 
 def one_value(d: Draw, made: Call) -> Call:
