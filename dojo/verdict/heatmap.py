@@ -27,13 +27,14 @@ def picture(got: Tensor, expected: Tensor, ratio: Tensor, axes: tuple[str, ...])
     """
     import torch
 
+    from dojo.verdict.mismatch.comparison import index_of
+
     if got.shape != expected.shape or got.is_complex() or expected.is_complex() or not got.numel():
         return None
     got, expected, error = (t.detach().cpu().double() for t in (got, expected, ratio))
     while got.dim() < 2:
         got, expected, error, axes = got[None], expected[None], error[None], ("", *axes)
-    worst = torch.unravel_index(error.nan_to_num(nan=torch.inf).argmax(), error.shape)
-    where = tuple(int(index) for index in worst)
+    where = index_of(error.nan_to_num(nan=torch.inf).argmax(), error.shape)
     windows = [slice(start := max(0, min(at - most // 2, size - most)), start + most) for at, most, size in (
         (where[-2], ROWS, got.shape[-2]), (where[-1], COLUMNS, got.shape[-1]),
     )]  # fmt: skip

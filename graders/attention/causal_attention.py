@@ -61,7 +61,7 @@ def far_below_zero(d: Draw) -> Call:
     return made.with_inputs(x=made.inputs["x"].abs()).with_params(**params)
 
 
-def one_turned_query(d: Draw, position: int, entries: int = 8192) -> Call:
+def one_turned_query(d: Draw, position: int, entries: int = 1024) -> Call:
     """Two tokens: a key at 0, and a query that at this position turns to the same direction; values c and -c.
 
     Where the queries point is drawn for each entry, so that roundings of what was turned average out over them.

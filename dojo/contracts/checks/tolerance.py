@@ -10,15 +10,14 @@ tolerance: a row of zeros allows zeros alone. A row is the last dimension.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 PERTURBATIONS = 2
-SMALL = 0.5  # of what is allowed whatever the ensemble does: nearer than this, the ensemble need not be asked
+SMALL = 0.5  # of what is allowed by the ensemble so far: nearer than this, the rest of it need not be asked
 HALF = (torch.float16, torch.bfloat16)
 UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # which PyTorch compares with no signed integer
 Values = dict[str, Any]
@@ -91,23 +90,29 @@ class Budget:
         self.exact = self._evaluate(oracle, self.exact_params, self.exact_inputs)
         # What is drawn later, for some attempts and not for others, must not change the inputs that follow.
         self._seed = int(torch.randint(2**62, (), generator=generator))
+        self._spreads = [{k: torch.zeros_like(v) for k, v in self.exact.items()}]
+        self._members = self._ensemble()
 
     def usage(self, name: str, got: Any) -> float | None:
         """The error in units of the allowed error, at most, where it is small beyond doubt; else None.
 
-        Few right results are further off than this, and the ensemble need not be computed for the others.
+        What is allowed only grows with the ensemble, so its members are evaluated until the error is small. For most
+        right results none is.
         """
         expected = self.exact[name]
         if not is_floating(got) or got.shape != expected.shape:
             return None
-        ratio = error_ratio(got, expected, self._floor(name))
-        worst = float(ratio.max()) if ratio.numel() else 0.0
-        return worst if worst <= SMALL else None
+        for spread in self._growing():
+            ratio = error_ratio(got, expected, self._floor(name) + 16 * spread[name])
+            worst = float(ratio.max()) if ratio.numel() else 0.0
+            if worst <= SMALL:
+                return worst
+        return None
 
     def allowed(self, name: str) -> Tensor:
         """The allowed error of each element, in float64."""
-        errors, moves = self._spread
-        return self._floor(name) + 16 * _row(errors[name]) + 16 * _row(moves[name])
+        *_, whole = self._growing()
+        return self._floor(name) + 16 * whole[name]
 
     def _floor(self, name: str) -> Tensor:
         """What is allowed whatever the ensemble does."""
@@ -118,25 +123,34 @@ class Budget:
             floor = floor + 2 * torch.finfo(self.dtype).eps * size + 4 * _smallest(self.dtype)
         return floor
 
-    @cached_property
-    def _spread(self) -> tuple[Values, Values]:
-        """The worst errors of the accepted evaluations, and how far the oracle moves with its inputs."""
-        errors = {k: torch.zeros_like(v) for k, v in self.exact.items()}
+    def _growing(self) -> Iterator[Values]:
+        """What each member of the ensemble adds to what is allowed, before 16 times: none, the first, the first two."""
+        yield from self._spreads
+        for spread in self._members:
+            self._spreads.append(spread)
+            yield spread
+
+    def _ensemble(self) -> Iterator[Values]:
+        """The worst errors of the accepted evaluations, then with how far the oracle moves with its inputs."""
+        errors = moves = self._spreads[0]
         low_params, low_inputs = cast(self.params, self.arithmetic), cast(self.inputs, self.arithmetic)
         members = [(variant, low_params, low_inputs) for variant in self.variants]
         if self.arithmetic in HALF:
             members.append((self.variants[0], cast(self.params, torch.float32), cast(self.inputs, torch.float32)))
         for variant, params, inputs in members:
-            for name, value in self._evaluate(variant, params, inputs).items():
-                errors[name] = torch.fmax(errors[name], (value.to(self.arithmetic).double() - self.exact[name]).abs())
-
-        moves = {k: torch.zeros_like(v) for k, v in self.exact.items()}
+            values = cast(self._evaluate(variant, params, inputs), self.arithmetic)
+            errors = {k: self._worse(worst, k, values[k]) for k, worst in errors.items()}
+            yield {k: _row(worst) for k, worst in errors.items()}
         ulp, generator = torch.finfo(self.arithmetic).eps, torch.Generator().manual_seed(self._seed)
         for _ in range(PERTURBATIONS):
             params, inputs = (_nudged(d, ulp, generator) for d in (self.exact_params, self.exact_inputs))
-            for name, value in self._evaluate(self.oracle, params, inputs).items():
-                moves[name] = torch.fmax(moves[name], (value - self.exact[name]).abs())
-        return errors, moves
+            values = self._evaluate(self.oracle, params, inputs)
+            moves = {k: self._worse(worst, k, values[k]) for k, worst in moves.items()}
+            yield {k: _row(worst) + _row(moves[k]) for k, worst in errors.items()}
+
+    def _worse(self, worst: Tensor, name: str, value: Tensor) -> Tensor:
+        """The worst errors so far and those of one more evaluation."""
+        return torch.fmax(worst, (value.double() - self.exact[name]).abs())
 
     def _evaluate(self, formula: Formula, params: Values, inputs: Values) -> Values:
         return evaluate(formula, self.init, params, inputs, self.cotangent_of and self._cotangent)

@@ -90,7 +90,11 @@ def near(x: Tensor, y: Tensor, allowed: Tensor) -> Tensor:
 
 def index_of(flat: Tensor, shape: torch.Size) -> tuple[int, ...]:
     """The index, in a tensor of this shape, of an element of the flattened tensor."""
-    return tuple(int(i) for i in torch.unravel_index(flat, shape))
+    at, index = int(flat), []
+    for size in reversed(shape):  # torch.unravel_index imports sympy, which takes half a second
+        at, here = divmod(at, size)
+        index.append(here)
+    return tuple(reversed(index))
 
 
 def kind(t: Tensor) -> str:
