@@ -31,7 +31,7 @@ from dojo.contracts.checks.tolerance import HALF, Formula
 from dojo.contracts.function import Contract
 from dojo.contracts.generator import GeneratorContract
 from dojo.contracts.harness import Maker, bare, core, fast, half_precisions, robust
-from dojo.contracts.layers import DropoutContract, NormContract, silenced
+from dojo.contracts.layers import DropoutContract, NormContract, SiluContract, silenced
 from dojo.contracts.module import ModuleContract, NormedContract, PrecomputedTablesContract
 from dojo.judge.proxy import Attempt
 from dojo.verdict.failures import Fault

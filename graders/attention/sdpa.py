@@ -58,7 +58,7 @@ def far_below_zero(d: Draw) -> Call:
 
 def one_value_for_many_keys(d: Draw) -> Call:
     made = call(d, (), q_len=256, k_len=1000, d_k=8, logit_scale=0.7)
-    return made.with_inputs(v=d.uniform(64, low=1.0, high=2.0).expand(1000, -1))
+    return made.with_inputs(v=d.uniform(64, low=1.7, high=2.0).expand(1000, -1))
 
 
 class TestScaledDotProductAttention(SoftmaxContract):
@@ -96,7 +96,7 @@ class TestScaledDotProductAttention(SoftmaxContract):
         ),
         "one_key_and_a_mask": lambda d: call(d, (2,), k_len=1).with_inputs(mask=d.mask(2, 5, 1, dead_row=True)),
     }
-    representative = ("a_batch", "a_mask_for_each", "no_key_for_anyone", "keys_and_values_broadcast")
+    representative = ("a_batch", "a_mask_for_each", "padding")
     more_shapes = {
         "one_query": {"shape": (2,), "q_len": 1},
         "one_key": {"shape": (2,), "k_len": 1},

@@ -18,12 +18,16 @@ from dojo.contracts import (
     HeadsContract,
     KnownBugs,
     NormedContract,
+    SiluContract,
+    SoftmaxContract,
     UnnormedContract,
     core,
     fail,
     one_head_blind,
+    one_value,
     oracles,
     robust,
+    silenced,
     very_large_scores,
 )
 from dojo.contracts.layers import FAR_BELOW
@@ -60,7 +64,7 @@ def far_below_zero(d: Draw) -> Call:
     return made.with_params(**alike).with_inputs(x=token + 0.02 * made.inputs["x"])
 
 
-class BlockContract(NormedContract, HeadsContract):
+class BlockContract(NormedContract, HeadsContract, SiluContract, SoftmaxContract):
     axes = {"mask": "batch heads q_len k_len"}
     cases = {
         "no_mask": {"mask": ""},
@@ -75,6 +79,7 @@ class BlockContract(NormedContract, HeadsContract):
         "three_axes_of_mask": {"mask": "heads seq seq"},
         "three_axes_of_mask_and_as_many_entries_as_heads": {"batch": 3, "mask": "heads seq seq"},
         "scores_far_below_zero": far_below_zero,
+        "gates_far_from_zero": {"mask": "", "w1": 100.0},
     }
     dead_rows = {
         "one_query_of_each_head": {"mask": lambda d, heads: d.mask(2, heads, 5, 5, dead_row=True)},
@@ -83,7 +88,7 @@ class BlockContract(NormedContract, HeadsContract):
         "queries_hidden_in_one_head_alone": {"mask": one_head_blind},
         "one_token_that_sees_nothing": {"seq": 1, "mask": lambda d, heads: NO_KEY_FOR_THE_SECOND},
     }
-    representative = ("no_mask", "a_mask_for_each_head_of_each_entry", "inputs_as_small_as_eps", "one_query_of_all")
+    representative = ("no_mask", "a_mask_for_each_head_of_each_entry", "inputs_as_small_as_eps", "padding")
     more_shapes = {
         "one_token": {"seq": 1, "mask": ""},
         "one_entry": {"batch": 1},
@@ -107,6 +112,10 @@ class BlockContract(NormedContract, HeadsContract):
             return made.with_inputs(mask=mask(d, heads))
         sizes = {"batch": batch, "heads": heads, "seq": seq, "1": 1}
         return made.with_inputs(mask=d.mask(*(sizes[axis] for axis in mask.split()))) if mask else made
+
+    @classmethod
+    def one_value_for_many_keys(cls, d: Draw) -> Call:
+        return one_value(d, cls.call(d, 1, 256, 2, 128, mask=""), "attn.")
 
     @robust
     def test_each_call_reads_its_own_mask(self, attempt: Attempt, draw: Draw) -> None:
@@ -137,6 +146,16 @@ class TestPreNormBlock(BlockContract):
     variants = tuple(block(True, *parts) for parts in PARTS)
     # Weights scaled so that norm and branch both show in the result.
     near_300 = {"seq": 3, "mask": "", "offset": 300.0, "o_proj": 100.0, "w2": 100.0}
+
+    @classmethod
+    def silu_alone(cls, d: Draw) -> Call:
+        """Features 0 to 15 are 2, and a norm leaves them so; the others are 0, and a gate of its own feeds each."""
+        made = silenced(cls.call(d, 1, 1, heads=1, head_dim=64, d_ff=48, mask=""), "o_proj|w[123]")
+        params = {k: torch.ones_like(v) if "norm" in k else v for k, v in made.params.items()}
+        params["ffn.w1.weight"][:, 0] = torch.arange(-24, 24) / 4
+        params["ffn.w3.weight"][:, 0] = 0.5
+        params["ffn.w2.weight"][16:] = torch.eye(48)
+        return made.with_params(**params).with_inputs(x=2.0 * (torch.arange(64) < 16).expand(1, 1, 64))
 
 
 class TestPostNormBlock(BlockContract, UnnormedContract):
@@ -201,6 +220,10 @@ the mask of the first call kept
     def split_heads(
     acc = torch.promote_types(x.dtype, torch.float32)  →  acc = torch.promote_types(x.dtype, torch.float32)
         mask = self.of_the_first_call(mask)
+softmax in half precision
+    exponentials and their sum are rounded, so weights no longer sum to 1: softmax is computed in float32.
+    weights = torch.softmax(scores, dim=-1)  →  exps = (scores - scores.amax(-1, keepdim=True)).to(x.dtype).exp()
+        weights = (exps / exps.sum(-1, keepdim=True)).to(acc)
 products of float16 overflow
     300 · 300 is beyond the largest float16: queries and keys are upcast before their product.
     scores = q @ k.transpose(-2, -1) /  →  scores = (q.to(x.dtype) @ k.to(x.dtype).transpose(-2, -1)).to(acc) /
@@ -215,8 +238,5 @@ no weight
     torch.rsqrt(mean_square + self.eps) * self.weight  →  torch.rsqrt(mean_square + self.eps)
 """,
     builds_on=("mha", "swiglu", "rmsnorm"),
-    but=(
-        "eps ignored",  # it is no argument here
-        "softmax in half precision",  # the residual and its norm are rounded as far
-    ),
+    but=("eps ignored", "softmax in half precision"),  # eps is no argument here, and softmax has a row of its own
 )

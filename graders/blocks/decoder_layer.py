@@ -9,6 +9,7 @@ from torch import Tensor
 
 import dojo.contracts.oracles as oracles
 from dojo.contracts import Attempt, Call, Draw, DropoutContract, KnownBugs, NormedContract, UnnormedContract, fail
+from dojo.contracts.attention import SoftmaxContract, one_value
 from dojo.contracts.harness import core, robust
 from dojo.contracts.layers import very_low_scores
 
@@ -41,7 +42,7 @@ def far_below_zero(d: Draw) -> Call:
     return made.with_params(**next(lowered), **next(lowered))
 
 
-class TestDecoderLayer(NormedContract, UnnormedContract, DropoutContract):
+class TestDecoderLayer(NormedContract, UnnormedContract, DropoutContract, SoftmaxContract):
     name = "DecoderLayer"
     oracle = of(*WAYS[0])
     variants = tuple(of(*parts) for parts in WAYS)
@@ -64,7 +65,7 @@ class TestDecoderLayer(NormedContract, UnnormedContract, DropoutContract):
         "one_token_of_memory_that_is_padding": {"mem_len": 1, "padding": "one_row"},
     }
     hard_cases = {"loud_padding": loud_padding, "scores_far_below_zero": far_below_zero}
-    representative = ("no_padding", "one_entry_is_all_padding")
+    representative = ("no_padding", "padding")
     more_shapes = {
         "one_token": {"seq": 1, "padding": None},
         "one_token_of_memory": {"mem_len": 1, "padding": None},
@@ -112,6 +113,10 @@ class TestDecoderLayer(NormedContract, UnnormedContract, DropoutContract):
         before, after = (self.run(attempt, "other inputs", each) for each in (made, made.with_inputs(**changed)))
         alike = before.shape == after.shape == made.inputs["x"].shape
         return alike and torch.allclose(before[:, :tokens], after[:, :tokens], atol=1e-4)
+
+    @classmethod
+    def one_value_for_many_keys(cls, d: Draw) -> Call:
+        return one_value(d, cls.call(d, 1, 512, 1, 2, 128, padding=None), "self_attn.")
 
     @core
     def test_a_later_token_changes_no_earlier_result(self, attempt: Attempt, draw: Draw) -> None:

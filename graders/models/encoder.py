@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from dojo.contracts import Attempt, Call, Draw, DropoutContract, HeadsContract, KnownBugs, NormedContract, oracles
-from dojo.contracts.attention import very_large_scores
+from dojo.contracts.attention import SoftmaxContract, one_value, very_large_scores
 from dojo.contracts.checks.assertions import assert_raises, fail
 from dojo.contracts.harness import core, robust
 from dojo.contracts.layers import very_low_scores
@@ -42,7 +42,7 @@ def far_below_zero(d: Draw) -> Call:
     return made.with_params(**very_low_scores("layers.0.self_attn", made.params))
 
 
-class TestTransformerEncoder(NormedContract, HeadsContract, DropoutContract):
+class TestTransformerEncoder(NormedContract, HeadsContract, DropoutContract, SoftmaxContract):
     name = "TransformerEncoder"
     oracle = model(*WAYS[0])
     variants = tuple(model(*parts) for parts in WAYS)
@@ -65,7 +65,7 @@ class TestTransformerEncoder(NormedContract, HeadsContract, DropoutContract):
         "scores_far_below_zero": far_below_zero,
         "very_large_scores": lambda d: very_large_scores(TestTransformerEncoder.call(d, padding=PADDING), 1000),
     }
-    representative = ("two_layers_and_padding", "one_entry_is_all_padding")
+    representative = ("two_layers_and_padding", "padding")
     more_shapes = {
         "one_token": {"seq": 1, "padding": None},
         "one_entry_one_head": {"batch": 1, "heads": 1, "head_dim": 8},
@@ -107,6 +107,11 @@ class TestTransformerEncoder(NormedContract, HeadsContract, DropoutContract):
         loud = {name: 300 + 4 * value for name, value in made.params.items() if "_embedding" in name}
         loud["token_embedding.weight"][::2] = 300 * made.params["token_embedding.weight"][::2]
         return made.with_params(**loud)
+
+    @classmethod
+    def one_value_for_many_keys(cls, d: Draw) -> Call:
+        made = cls.call(d, 1, 256, heads=2, head_dim=128, longest=256, padding=None)
+        return one_value(d, made, "layers.0.self_attn.")
 
     @core
     def test_padding_reaches_no_real_token(self, attempt: Attempt, draw: Draw) -> None:

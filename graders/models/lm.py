@@ -18,10 +18,12 @@ from dojo.contracts import (
     HeadsContract,
     KnownBugs,
     NormedContract,
+    SoftmaxContract,
     assert_raises,
     core,
     fail,
     fast,
+    one_value,
     oracles,
     robust,
     very_large_scores,
@@ -67,6 +69,11 @@ def far_below_zero(d: Draw) -> Call:
     return made.with_params(**params, **{"layers.0.attn_norm.weight": torch.ones(12)})
 
 
+def gates_far_from_zero(d: Draw) -> Call:
+    made = TestTransformerLM.call(d)
+    return made.with_params(**{"layers.0.ffn.w1.weight": 100 * made.params["layers.0.ffn.w1.weight"]})
+
+
 def late_tokens(d: Draw) -> Call:
     """Zeros, then eight tokens behind position 2,048 that see hardly anything but one another, at great speeds."""
     made = TestTransformerLM.call(d, **FAR | {"seq": 2100, "longest": 2100}, theta=3.0)
@@ -78,7 +85,7 @@ def late_tokens(d: Draw) -> Call:
     return made.with_inputs(token_ids=ids).with_params(**loud, **{"token_embedding.weight": tokens})
 
 
-class TestTransformerLM(NormedContract, HeadsContract):
+class TestTransformerLM(NormedContract, HeadsContract, SoftmaxContract):
     name = "TransformerLM"
     oracle = model(*WAYS[0])
     variants = tuple(model(*parts) for parts in WAYS[1:])
@@ -95,7 +102,7 @@ class TestTransformerLM(NormedContract, HeadsContract):
         "int32_tokens": {"dtype": torch.int32},
         "the_same_token_again_and_again": {"ids": torch.tensor([[3, 3, 3, 5, 3], [0, 12, 0, 12, 12]])},
     }
-    hard_cases = {"scores_far_below_zero": far_below_zero}
+    hard_cases = {"scores_far_below_zero": far_below_zero, "gates_far_from_zero": gates_far_from_zero}
     representative = ("two_layers", "shared_key_heads")
     more_shapes = {"one_token": {"seq": 1}, "one_entry": {"batch": 1}, "a_long_sequence": FAR}
     near_300 = {"offset": 300.0}
@@ -121,6 +128,10 @@ class TestTransformerLM(NormedContract, HeadsContract):
         params["token_embedding.weight"] += offset
         ids = d.integers(0, vocab, batch, seq, dtype=dtype) if ids is None else ids
         return Call({"token_ids": ids}, init, params)
+
+    @classmethod
+    def one_value_for_many_keys(cls, d: Draw) -> Call:
+        return one_value(d, cls.call(d, 1, 512, 256, heads=2, pairs=64, longest=512), "layers.0.attn.")
 
     @core
     def test_a_later_token_changes_no_earlier_logits(self, attempt: Attempt, draw: Draw) -> None:
@@ -219,7 +230,6 @@ the longest sequence is refused
     but=(
         "complex multiplication in RoPEReal",  # which way to rotate is free here
         "the mask made from positions",  # they are those of the sequence
-        "softmax in half precision",  # the residual and its norm are rounded as far
     ),
 )
 
