@@ -96,8 +96,8 @@ class SoftmaxContract(Contract):
         grown = {name: 1.01 * value for name, value in exact.params.items() if name.endswith("o_proj.weight")}
         more = exact.with_params(**grown) if grown else exact.with_inputs(v=1.01 * exact.inputs["v"])
         attended = 100 * (self.expected(more) - expected)  # what a result gains by as much again of what was attended
-        off = ((got - expected) * attended).sum(-1) / attended.square().sum(-1)
-        off = float(off[..., -256:].square().mean().sqrt())  # the last see the most
+        shares = ((got - expected) * attended).sum(-1) / attended.square().sum(-1)
+        off = float(shares[..., -256:].square().mean().sqrt())  # the last see the most
         # Sums that were rounded come to 0.16 eps, the roundings of a layer's stream and norms to at most 0.10.
         allowed = torch.finfo(dtype).eps / 8
         if not off <= allowed:
