@@ -179,7 +179,7 @@ def test_with_pdb_an_error_opens_the_debugger_in_the_attempts_own_frame_and_noth
 
 
 def test_a_grading_is_written_as_json_and_as_a_page_too(tmp_path):
-    verdict, page = tmp_path / "verdict.json", tmp_path / "verdict.html"
+    verdict, page = tmp_path / "verdict.json", tmp_path / "verdict.page.html"
     done = dojo("grade", "causal_mask", "--solution", "--tier", "core", "--json", str(verdict), "--html", str(page))
     assert done.returncode == 0, done.stderr
     assert json.loads(verdict.read_text())[0]["verdict"] == "passed"

@@ -23,7 +23,7 @@ from dojo.content import catalog, master
 from dojo.content.catalog import Trouble
 from dojo.notebook import api, capture
 from dojo.practice import progress
-from dojo.verdict.terminal import readable
+from dojo.verdict.screen.terminal import readable
 from tests.conftest import Grade
 
 # A kernel takes seconds to start: the other katas are for `nox -s proof`.

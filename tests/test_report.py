@@ -15,8 +15,8 @@ from dojo.content.master import read_text
 from dojo.contracts.checks import known_bugs
 from dojo.notebook import html as notebook_html
 from dojo.practice import database, report
-from dojo.verdict import html
-from dojo.verdict.heatmap import picture
+from dojo.verdict.page import html
+from dojo.verdict.page.heatmap import picture
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
 from tests.conftest import BROWSER, BROWSER_FLAGS, Grade, in_browser
 

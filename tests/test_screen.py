@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from dojo.verdict import progress_bar
-from dojo.verdict.terminal import LONGEST, Screen, clean, readable
+from dojo.verdict.screen import progress_bar
+from dojo.verdict.screen.terminal import LONGEST, Screen, clean, readable
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
 
 ROOT = Path(__file__).parents[1]
@@ -226,7 +226,7 @@ def test_a_pipe_that_takes_only_ascii_gets_ascii():
 def test_a_pipe_is_not_wrapped_and_imports_no_rich():
     code = """
 import sys
-from dojo.verdict.terminal import Screen
+from dojo.verdict.screen.terminal import Screen
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
 checks = [Check("test_a", Tier.CORE, Outcome.WRONG, 0, [Section(Label.FACTS, "word " * 100)])]
 screen = Screen(sys.stdout)

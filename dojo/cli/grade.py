@@ -33,7 +33,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         entries = [_entry(kata, args) for kata in katas]
         from dojo.grading.parallel import side_by_side
-        from dojo.verdict.terminal import Screen
+        from dojo.verdict.screen.terminal import Screen
 
         device, server = _device(args.device, server, around)
         options = Options(fresh_seed(args.seed), args.tier, device, args.expression or "", args.exitfirst, args.pdb)
@@ -47,7 +47,7 @@ def main(args: argparse.Namespace) -> int:
     finally:
         server.close()
     if args.html:
-        from dojo.verdict import html
+        from dojo.verdict.page import html
 
         html.write(args.html, html.of_run(verdicts))
     if args.json:

@@ -8,7 +8,7 @@ from pathlib import Path
 from dojo.content import master
 from dojo.content.catalog import ROOT, Kata, katas
 from dojo.practice import progress
-from dojo.verdict.terminal import Screen
+from dojo.verdict.screen.terminal import Screen
 
 STYLES = {"passed": "green", "in progress": "yellow", "not started": "dim"}
 

@@ -17,7 +17,7 @@ def main(args: argparse.Namespace) -> int:
     """Grade a kata's stub now and on every save, until Ctrl-C; returns 0 if the last verdict was a pass."""
     kata = selected_one(args.name)
     from dojo.grading.resident import ResidentGrader
-    from dojo.verdict.terminal import Screen
+    from dojo.verdict.screen.terminal import Screen
 
     if not kata.stub.exists():
         print(sync.sync(kata) or "", file=sys.stderr)

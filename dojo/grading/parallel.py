@@ -12,8 +12,8 @@ from dojo.judge.fork_server import ForkServer, FreshStarts
 from dojo.judge.pool import WorkerPool, processors
 
 if TYPE_CHECKING:
-    from dojo.verdict.progress_bar import Progress
-    from dojo.verdict.terminal import Screen
+    from dojo.verdict.screen.progress_bar import Progress
+    from dojo.verdict.screen.terminal import Screen
     from dojo.verdict.types import Verdict
 
 MOST_JUDGES = 8  # at once: with its worker each takes some 30 MB, and more would hardly be quicker

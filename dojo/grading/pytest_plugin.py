@@ -21,7 +21,7 @@ from dojo.contracts.checks.known_bugs import Bug, bugs_of
 from dojo.grading.diagnosis import Diagnosis
 from dojo.judge.proxy import Attempt
 from dojo.verdict.failures import Fault
-from dojo.verdict.heatmap import picture
+from dojo.verdict.page.heatmap import picture
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from dojo.content import catalog, master
 from dojo.content.catalog import ROOT, Trouble
 from dojo.practice import progress
 from dojo.practice.history import listing, overview, proposals
-from dojo.verdict.terminal import Screen
+from dojo.verdict.screen.terminal import Screen
 
 PATIENCE = 10.0  # seconds that an interrupted grading has to clean up
 

@@ -21,7 +21,7 @@ def main() -> None:
         from dojo.judge.proxy import PickledCells
         from dojo.notebook import html
         from dojo.practice import history
-        from dojo.verdict.terminal import Screen
+        from dojo.verdict.screen.terminal import Screen
 
         kata = catalog.one(given["kata"])
         pickled_cells = PickledCells(base64.b64decode(given["pickled"]), tuple(map(tuple, given["cells"])))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dojo.verdict.html import css_class, esc, failure
-from dojo.verdict.terminal import readable
+from dojo.verdict.page.html import css_class, esc, failure
+from dojo.verdict.screen.terminal import readable
 from dojo.verdict.types import Check, Outcome, Tier, Verdict
 
 STYLE = """<style>

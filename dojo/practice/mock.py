@@ -69,7 +69,7 @@ def hold(
 ) -> int:
     """Say what is asked, hold the session, grade once more, and conclude."""
     from dojo.grading.resident import ResidentGrader
-    from dojo.verdict.terminal import Screen
+    from dojo.verdict.screen.terminal import Screen
 
     screen, known = Screen(sys.stdout), catalog.katas()
     for name in held.katas:
@@ -139,7 +139,7 @@ def scorecard(held: TimedSession, final: dict[str, Verdict]) -> None:
 
 def failed_longest(events: list[timed_session.Event], end: float) -> tuple[str, float] | None:
     """The check that was red for the longest time, and for how long."""
-    from dojo.verdict.terminal import readable
+    from dojo.verdict.screen.terminal import readable
 
     red: dict[str, float] = {}
     for event, until in zip(events, [*(e.at for e in events[1:]), end], strict=False):
@@ -153,7 +153,7 @@ def failed_longest(events: list[timed_session.Event], end: float) -> tuple[str, 
 
 def explain(args: argparse.Namespace) -> int:
     """Print what an interviewer asks next about these katas."""
-    from dojo.verdict.terminal import Screen
+    from dojo.verdict.screen.terminal import Screen
 
     if not args.names:
         raise Trouble("name a kata, as in `nox -s mock -- rope --explain`")

@@ -10,7 +10,7 @@ from dojo.content import catalog
 from dojo.content.catalog import Kata
 from dojo.practice import database, schedule
 from dojo.practice.database import Attempt
-from dojo.verdict.html import css_class, esc, verdict_section, write
+from dojo.verdict.page.html import css_class, esc, verdict_section, write
 from dojo.verdict.types import state_of
 
 

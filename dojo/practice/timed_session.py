@@ -22,7 +22,7 @@ from dojo.grading.options import Entry
 
 if TYPE_CHECKING:
     from dojo.grading.resident import ResidentGrader
-    from dojo.verdict.terminal import Screen
+    from dojo.verdict.screen.terminal import Screen
     from dojo.verdict.types import Verdict
 
 STATE = "interview.json"

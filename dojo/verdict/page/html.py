@@ -10,8 +10,8 @@ from string import Template
 from typing import Any
 
 from dojo.content import files
-from dojo.verdict.heatmap import KINDS, beyond, images
-from dojo.verdict.terminal import readable
+from dojo.verdict.page.heatmap import KINDS, beyond, images
+from dojo.verdict.screen.terminal import readable
 from dojo.verdict.types import Outcome, Verdict, state_of
 
 PAGE = Path(__file__).with_name("report.html")

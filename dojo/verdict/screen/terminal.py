@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
-from dojo.verdict.progress_bar import Progress
+from dojo.verdict.screen.progress_bar import Progress
 from dojo.verdict.types import Check, Label, Outcome, Tier, Verdict
 
 if TYPE_CHECKING:
