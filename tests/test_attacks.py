@@ -76,6 +76,7 @@ SAYS = {
 BROKEN = {
     "imports_the_solution", "leaves_pytorch", "links_to_the_solution", "reads_the_solution", "syntax_error",
     "sys_exit_at_import",
+    "missing_name",
 }  # fmt: skip
 
 

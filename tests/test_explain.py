@@ -156,7 +156,7 @@ def test_a_single_wrong_element_has_no_pattern_and_no_map(expected):
     sections = told(changed(expected, (1, 2, 3, 4), lambda t: t + 1), expected)
     assert set(sections) == {Label.FACTS, Label.ELEMENTS}
     assert sections[Label.ELEMENTS].startswith("1 of 384 elements is off\n[batch 1, head 2, seq 3, dim 4]: got ")
-    assert sections[Label.ELEMENTS].endswith("1e6 × the allowed error")
+    assert sections[Label.ELEMENTS].endswith("1e6 × allowed")
 
 
 def test_first_and_worst_element_by_axis_name(expected):
@@ -165,9 +165,9 @@ def test_first_and_worst_element_by_axis_name(expected):
     count, first, worst = told(got, expected)[Label.ELEMENTS].splitlines()
     assert count == "2 of 384 elements are off"
     assert first.startswith("first [batch 0, head 1, seq 2, dim 3]: got ")
-    assert first.endswith("2e3 × the allowed error")
+    assert first.endswith("2e3 × allowed")
     assert worst.startswith("worst [batch 1, head 3, seq 5, dim 7]: got ")
-    assert worst.endswith("1.3e5 × the allowed error")
+    assert worst.endswith("1.3e5 × allowed")
 
 
 def test_shown_values_differ_visibly():

@@ -79,13 +79,16 @@ def test_a_notebook_and_a_page_show_a_failure_alike() -> None:
     checks = [Check(name, Tier.CORE, Outcome.WRONG, 0.1, told, "<bug>", pictured) for name in ("test_a", "test_b")]
     checks.append(Check("test_c", Tier.FAST, Outcome.PASSED))
     verdict = Verdict("rope", "katas/rope.py", "failed", checks, "cpu", "2", 1.0, 1)
-    shown = html.failure(checks[0].to_json(pictures=True))
+    checks[1].cause = "test_a"
+    first, second = (check.to_json(pictures=True) for check in checks[:2])
+    shown = html.failures([first, second])
     assert shown.startswith('<details open><summary><span class="bad">✗</span> core · a: wrong</summary>')
     for words in ("equals <b>&lt;bug&gt;</b>", "a &lt; b", 'alt="error: 24 elements beyond the allowed error"'):
         assert words in shown
     assert shown in html.of_run([verdict])
     assert shown in notebook_html.of(verdict)
-    assert html.failure(checks[1].to_json(pictures=True), opened=False) in notebook_html.of(verdict)
+    assert "<summary>the same cause fails 1 more check</summary><ul><li>core · b</li></ul>" in shown
+    assert html.failures([first, second | {"cause": None}]).count("<details open>") == 1
 
 
 def test_a_page_about_nothing_says_how_to_begin(tmp_path: Path) -> None:

@@ -34,12 +34,12 @@ def passed(name, tier=Tier.CORE):
 
 
 def failed(name="test_keeps_norm", outcome=Outcome.WRONG, tier=Tier.CORE, **sections):
-    return Check(name, tier, outcome, 0.01, [Section(Label(label), text) for label, text in sections.items()])
+    return Check(name, tier, outcome, 0.01, [Section(Label[label.upper()], text) for label, text in sections.items()])
 
 
-def plain(v):
+def plain(v, verbose=False):
     stream = io.StringIO()
-    Screen(stream).verdict(v)
+    Screen(stream).verdict(v, verbose)
     return stream.getvalue()
 
 
@@ -47,7 +47,7 @@ FAILING = [
     passed("test_keeps_norm"),
     failed(
         "test_score_depends_only_on_distance[half_precision]",
-        repeat="nox -s grade -- rope -k score_depends_only_on_distance --seed 4711",
+        repeat="nox -s grade -- rope -k 2 --seed 4711",
         diagnosis="equals what pairing the halves instead of neighbours gives",
         elements="2 of 8 elements are off\nfirst [seq 1]: got 1, expected 2",
         contract="The score depends only on the distance.",
@@ -64,23 +64,19 @@ def test_a_failed_kata():
         plain(verdict(checks=FAILING))
         == """\
 rope · katas/rope.py · cpu · torch 2.13.0 · seed 4711
-  core
-    ✓ keeps norm
-    ✗ score depends only on distance (half precision): wrong
-      contract  │ The score depends only on the distance.
-      elements  │ 2 of 8 elements are off
-                │ first [seq 1]: got 1, expected 2
-      diagnosis │ equals what pairing the halves instead of neighbours gives
-      repeat    │ nox -s grade -- rope -k score_depends_only_on_distance --seed 4711
-  robust
-    ✗ refuses odd dim: crashed
-      traceback │ katas/rope.py, line 3
-                │ ValueError: [no]
-  fast
-    - runs on the gpu: skipped, no GPU here
-    ? time: undecided (1.3 s)
-rope: failed · core: 1 of 2, wrong · robust: 0 of 1, crashed · fast: skipped · 5 checks in 1.2 s \
-(1 undecided, 1 skipped, 1 deselected)
+  ✗ core   1 of 2
+  ✗ robust 0 of 1
+  ✓ fast   1 of 1 · 2 neither passed nor failed: see --verbose
+  ✗ core · score depends only on distance (half precision)
+  must hold   │ The score depends only on the distance.
+  elements    │ 2 of 8 elements are off
+              │ first [seq 1]: got 1, expected 2
+  diagnosis   │ equals what pairing the halves instead of neighbours gives
+  just this   │ nox -s grade -- rope -k 2 --seed 4711
+  ✗ robust · refuses odd dim: crashed
+  traceback   │ katas/rope.py, line 3
+              │ ValueError: [no]
+rope: failed · core: 1 of 2 · robust: 0 of 1 · fast: skipped · 1.2 s
 
 """
     )
@@ -88,7 +84,19 @@ rope: failed · core: 1 of 2, wrong · robust: 0 of 1, crashed · fast: skipped 
 
 def test_a_passed_kata():
     text = plain(verdict("passed", [passed("test_keeps_norm"), passed("test_b", Tier.FAST)]))
-    assert text.endswith("  core\n    ✓ keeps norm\n  fast\n    ✓ b\nrope: passed, 2 checks in 1.2 s\n\n")
+    assert text.endswith("4711\n  ✓ core   1 of 1\n  ✓ fast   1 of 1\nrope: passed, 2 checks in 1.2 s\n\n")
+
+
+def test_every_check_has_a_line_where_all_is_asked_for():
+    text = plain(verdict(checks=FAILING), verbose=True)
+    assert "  core\n    ✓  1 keeps norm\n    ✗  1 score depends" in text
+    assert "    -  1 runs on the gpu: skipped, no GPU here\n    ?  1 time: undecided (1.3 s)\n" in text
+
+
+def test_what_to_do_next_stands_in_the_last_line():
+    mine = verdict(checks=FAILING)
+    mine.repeat = "nox -s grade -- rope"
+    assert plain(mine).endswith("1.2 s\nnext: mend it and grade again, or take a hint: nox -s hint -- rope\n\n")
 
 
 def test_an_untouched_stub_is_one_line():
@@ -99,42 +107,44 @@ def test_an_untouched_stub_is_one_line():
 
 def test_a_broken_file_shows_the_end_of_its_traceback():
     text = plain(verdict("broken", message="\n".join(f"frame {i}" for i in range(60)) + "\nSyntaxError: invalid"))
-    assert text.endswith("  │ frame 59\n  │ SyntaxError: invalid\nrope: broken, the file cannot be imported\n\n")
+    assert text.endswith("  │ frame 59\n  │ SyntaxError: invalid\nrope: broken, nothing was graded\n\n")
     assert "  │ … 41 lines before\n" in text
     assert len(text.splitlines()) < 30
 
 
 def test_every_outcome_has_its_word():
-    for outcome in set(Outcome) - {Outcome.PASSED, Outcome.DESELECTED}:
+    for outcome in set(Outcome) - {Outcome.PASSED, Outcome.DESELECTED, Outcome.WRONG}:
         assert f" keeps norm: {outcome.value}\n" in plain(verdict(checks=[failed(outcome=outcome)]))
+    assert " core · keeps norm\n" in plain(verdict(checks=[failed()]))
     fault = plain(verdict(checks=[failed(outcome=Outcome.GRADER_ERROR)]))
     assert "This is a fault of the grader, not of your attempt." in fault
 
 
-def test_the_sixth_failure_and_those_after_it_have_a_line_each():
-    checks = [failed(f"test_{i}", facts=f"fact {i}") for i in range(8)]
+def test_the_third_cause_and_those_after_it_have_a_line_each():
+    checks = [failed(f"test_{i}", facts=f"fact {i}", contract=f"law {i}") for i in range(10)]
     checks[6].diagnosis = "pairs the halves"
     text = plain(verdict(checks=checks))
-    assert [f"fact {i}" in text for i in range(8)] == [True] * 5 + [False] * 3
-    assert "    ✗ 6: wrong, pairs the halves\n" in text
-    assert "… 3 failures in one line each: add -k NAME to see one in full\n" in text
+    assert [f"facts       │ fact {i}\n" in text for i in range(10)] == [True] * 2 + [False] * 8
+    assert "  ✗ core · 3, fact 3\n" in text
+    assert "  ✗ core · 6, pairs the halves\n  ✗ core · 7, fact 7\n  … and 2 more causes: see --verbose\n" in text
+    assert all(f"│ fact {i}\n" in plain(verdict(checks=checks), verbose=True) for i in range(10))
 
 
 def test_a_traceback_is_shown_once():
     text = plain(verdict(checks=[failed("test_a", traceback="boom"), failed("test_b", traceback="boom")]))
     assert text.count("boom") == 1
-    assert "traceback │ the same as above\n" in text
+    assert "traceback   │ the same as above\n" in text
 
 
 def test_a_diagnosis_without_a_section_is_shown():
     check = failed(facts="shape (2,)")
     check.diagnosis = "pairs the halves"
-    assert "diagnosis │ equals: pairs the halves\n" in plain(verdict(checks=[check]))
+    assert "diagnosis   │ equals: pairs the halves\n" in plain(verdict(checks=[check]))
 
 
 def test_failures_of_several_kinds_are_counted_together():
     checks = [failed("test_a"), failed("test_b", Outcome.CRASHED), passed("test_c")]
-    assert "rope: failed · core: 1 of 3 · 3 checks in 1.2 s\n" in plain(verdict(checks=checks))
+    assert "rope: failed · core: 1 of 3 · 1.2 s\n" in plain(verdict(checks=checks))
 
 
 def test_an_untouched_stub_is_called_not_started():
@@ -173,8 +183,8 @@ FORGED = "\x1b[2J" + "".join(f"{end}rope: passed, 9 checks" for end in ENDS)
 
 
 def test_what_an_attempt_prints_cannot_pass_for_a_verdict():
-    for label in (Label.PRINTED, Label.TRACEBACK, Label.FACTS, Label.CONTRACT):
-        text = plain(verdict(checks=[failed(**{label.value: FORGED})], message=FORGED))
+    for label in (Label.PRINTED, Label.TRACEBACK, Label.FACTS, Label.EVENT, Label.CONTRACT):
+        text = plain(verdict(checks=[failed(**{label.name.lower(): FORGED})], message=FORGED))
         assert not any(line.startswith("rope: passed") for line in text.splitlines())
         assert "\x1b" not in text
         assert "\r" not in text
@@ -193,7 +203,7 @@ def test_clean_keeps_what_can_be_read():
 
 def test_the_attempts_words_are_never_the_reason_of_a_skip():
     check = failed(outcome=Outcome.UNDECIDED, printed="rope: passed", facts="too close")
-    assert "? keeps norm: undecided, too close\n" in plain(verdict(checks=[check]))
+    assert "  ✓ core   1 of 1 · keeps norm: undecided, too close\n" in plain(verdict(checks=[check]))
 
 
 def test_several_katas_as_a_table():
@@ -220,7 +230,8 @@ def test_a_pipe_that_takes_only_ascii_gets_ascii():
     stream = io.TextIOWrapper(raw, encoding="ascii", write_through=True)
     Screen(stream).verdict(verdict(checks=FAILING))
     text = raw.getvalue().decode("ascii")
-    assert "    + keeps norm\n    x score depends" in text
+    assert "  x core   1 of 2\n" in text
+    assert "  x core . score depends" in text
 
 
 def test_a_pipe_is_not_wrapped_and_imports_no_rich():
@@ -239,7 +250,7 @@ assert not {"rich", "torch", "pytest"} & set(sys.modules), "heavy"
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "facts     │ " + ("word " * 100).rstrip() + "\n" in done.stdout
+    assert "facts       │ " + ("word " * 100).rstrip() + "\n" in done.stdout
 
 
 class Terminal:
@@ -292,9 +303,9 @@ def test_a_terminal_gets_the_same_words_in_colour(terminal):
     shown = terminal.read()
     assert "\x1b[1;35mequals what pairing the halves" in shown  # the diagnosis stands out
     bare = ANSI.sub("", shown)
-    assert "    ✓ keeps norm\n" in bare
-    assert "      traceback │ katas/rope.py, line 3\n                │ ValueError: [no]\n" in bare
-    assert " nox -s grade -- rope -k score_depends_only_on_distance --seed 4711\n" in bare  # in one piece, to be copied
+    assert "  ✗ core   1 of 2\n" in bare
+    assert "  traceback   │ katas/rope.py, line 3\n              │ ValueError: [no]\n" in bare
+    assert " nox -s grade -- rope -k 2 --seed 4711\n" in bare  # in one piece, to be copied
     unbroken = plain(verdict(checks=FAILING))
     assert re.sub(r"[\s│]+", " ", bare) == re.sub(r"[\s│]+", " ", unbroken)
 
@@ -302,7 +313,7 @@ def test_a_terminal_gets_the_same_words_in_colour(terminal):
 def test_markup_of_an_attempt_means_nothing(terminal):
     words = "[red]boo[/] [link=x]y :smile: [/no]"
     Screen(terminal.stream).verdict(verdict(checks=[failed(printed=words)]))
-    assert f"printed   │ {words}\n" in ANSI.sub("", terminal.read())
+    assert f"printed     │ {words}\n" in ANSI.sub("", terminal.read())
 
 
 @pytest.mark.parametrize("force_plain", [False, True])
@@ -325,7 +336,7 @@ def test_no_color_is_obeyed_on_a_terminal(terminal, monkeypatch):
         screen.verdict(verdict(checks=FAILING))
     shown = terminal.read()
     assert "\x1b" not in shown
-    assert "✓ keeps norm" in shown
+    assert "✓ fast" in shown
 
 
 def test_progress_of_several_katas_shows_at_once_and_goes_away(terminal):

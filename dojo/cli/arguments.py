@@ -21,11 +21,13 @@ def grade(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tier", choices=["core", "robust", "fast"], help="run only the checks of this tier")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="where to run")
     parser.add_argument("--seed", type=int, metavar="N", help="repeat a run with the seed that its verdict printed")
-    parser.add_argument("-k", dest="expression", metavar="EXPR", help="run only checks whose name matches")
+    parser.add_argument("-k", dest="expression", metavar="EXPR", help="run only the check of this number or name")
+    parser.add_argument("-v", "--verbose", action="store_true", help="a line a check, and every failure in full")
     parser.add_argument("-x", dest="exitfirst", action="store_true", help="stop at the first check that fails")
     parser.add_argument("--sandbox", action="store_true", help="run the attempt under bubblewrap too (Linux)")
     parser.add_argument("--pdb", action="store_true", help="debug the attempt where it fails; the verdict is unjudged")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with pictures of what failed to FILE")
+    parser.add_argument("--repro", type=Path, metavar="FILE", help="write the first failing call to FILE as a script")
     _no_record(parser)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,9 @@ from dojo.content import catalog, files, sync
 from dojo.content.catalog import Kata, Trouble
 from dojo.grading.options import Entry, Options, fresh_seed
 from dojo.judge.fork_server import ForkServer, FreshStarts
+from dojo.verdict import repro
+from dojo.verdict.causes import causes
+from dojo.verdict.screen.terminal import readable
 
 if TYPE_CHECKING:
     from dojo.verdict.types import Verdict
@@ -37,15 +41,22 @@ def main(args: argparse.Namespace) -> int:
 
         device, server = _device(args.device, server, around)
         options = Options(fresh_seed(args.seed), args.tier, device, args.expression or "", args.exitfirst, args.pdb)
+        options = replace(options, scripts=args.repro is not None)
         screen = Screen(sys.stdout)
         verdicts = side_by_side(entries, options, server, screen)
         if not any(verdict.checks or verdict.message for verdict in verdicts):
-            raise Trouble(f"no check is left after -k {args.expression!r} and --tier {args.tier}")
+            what = " and ".join(kata.name for kata in katas)
+            fits = [f"fits -k {args.expression!r}"] if args.expression else []
+            fits += [f"is of the tier {args.tier}"] if args.tier else []
+            listed = f"`nox -s grade -- {katas[0].name} --verbose` lists them with their numbers"
+            raise Trouble(f"no check of {what} {' and '.join(fits)}: {listed}")
         for verdict in verdicts:
-            screen.verdict(verdict)
+            screen.verdict(verdict, args.verbose)
         screen.summary(verdicts)
     finally:
         server.close()
+    if args.repro:
+        _write_script(args, katas, verdicts)
     if args.html:
         from dojo.verdict.page import html
 
@@ -58,6 +69,18 @@ def main(args: argparse.Namespace) -> int:
         for kata in katas:
             sync.sync(kata)  # after the verdict, which an edited script need not wait for
     return 0 if all(verdict.verdict == "passed" for verdict in verdicts) else 1
+
+
+def _write_script(args: argparse.Namespace, katas: list[Kata], verdicts: list[Verdict]) -> None:
+    """The first failing call of the first kata that has one, as a script."""
+    for kata, verdict in zip(katas, verdicts, strict=True):
+        for cause in causes(verdict.checks):
+            if cause.check.script:
+                attempt = Path(args.attempt) if args.attempt else kata.master if args.solution else kata.stub
+                repro.write(args.repro, cause.check.script, attempt, catalog.ROOT)
+                print(f"{args.repro}: the failing call of “{readable(cause.check.name)}”, to run with python")
+                return
+    print(f"dojo: {args.repro} is not written: no check failed in a single call", file=sys.stderr)
 
 
 def _entry(kata: Kata, args: argparse.Namespace) -> Entry:

@@ -23,6 +23,7 @@ from dojo.contracts.checks.tolerance import Budget, Formula, is_floating
 from dojo.judge.protocol import Args, Kwargs
 from dojo.judge.proxy import Attempt, Callee, Module, PreparedCall
 from dojo.verdict.failures import Fault
+from dojo.verdict.repro import FailingCall
 from dojo.verdict.types import Label, Section
 
 core, robust, fast = pytest.mark.core, pytest.mark.robust, pytest.mark.fast
@@ -153,7 +154,7 @@ class Harness(HouseRules):
                     if worst is None:
                         worst = match(value, expected, budget.allowed(name), sentence, axes, inputs=inputs)
                 except Wrong as wrong:
-                    wrong.where = f"{case}: {name}"
+                    wrong.where, wrong.cotangent = f"{case}: {name}", budget.cotangent
                     attempt.error_ratio = max(attempt.error_ratio, wrong.worst)
                     raise
                 attempt.error_ratio = max(attempt.error_ratio, worst)
@@ -243,6 +244,14 @@ class Harness(HouseRules):
         except Fault as fault:
             told = f"case `{case}`: {call.describe(self.axes, attempt.device)}"
             fault.sections.append(Section(Label.INPUT, told))
+            args, kwargs = self.signature.call(call.inputs)
+            built = self.signature.construction(call.init) if self.signature.init else None
+            fault.failing = FailingCall(self.name, built, call.params, args, kwargs, self.signature.inputs[: len(args)])
+            if isinstance(fault, Wrong):
+                fault.failing.expected = fault.expected
+                if ": gradient of " in fault.where and fault.cotangent is not None:
+                    fault.failing.gradient_of = fault.where.rpartition(": gradient of ")[2]
+                    fault.failing.cotangent = fault.cotangent
             raise
 
 

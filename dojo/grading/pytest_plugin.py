@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from _pytest._io import TerminalWriter
+from _pytest.mark.expression import Expression
 
 from dojo.contracts.checks.assertions import Wrong
 from dojo.contracts.checks.inputs import Draw
@@ -22,6 +23,7 @@ from dojo.grading.diagnosis import Diagnosis
 from dojo.judge.proxy import Attempt
 from dojo.verdict.failures import Fault
 from dojo.verdict.page.heatmap import picture
+from dojo.verdict.screen.terminal import readable
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier
 
 if TYPE_CHECKING:
@@ -116,12 +118,16 @@ class GraderPlugin:
         config.pluginmanager.register(_SilentTerminal(), "terminalreporter")
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        kept = [item for item in items if self.options.tier in (None, tier_of(item))]
-        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         order = list(Tier)
         katas = list(dict.fromkeys(item.path.stem for item in items))
-        kept.sort(key=lambda item: (katas.index(item.path.stem), order.index(tier_of(item))))
-        self.places = {item.nodeid: place for place, item in enumerate(kept)}
+        items.sort(key=lambda item: (katas.index(item.path.stem), order.index(tier_of(item))))
+        for kata in katas:
+            own = [item for item in items if item.path.stem == kata]
+            self.places |= {item.nodeid: place for place, item in enumerate(own)}
+        chosen = chooser(self.options.keyword)
+        kept = [item for item in items if self.options.tier in (None, tier_of(item))]
+        kept = [item for item in kept if chosen(self.places[item.nodeid] + 1, name_of(item))]
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         self.every = [item for item in kept if isinstance(item, pytest.Function)]
         first, step = self.options.part
         only = self.options.only
@@ -160,7 +166,7 @@ class Judging(GraderPlugin):
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         for item in session.items:
             assert isinstance(item, pytest.Function)
-            unseen = Section(Label.CONTRACT, "our fault, not yours: this check did not run to its end")
+            unseen = Section(Label.EVENT, "our fault, not yours: this check did not run to its end")
             check = Check(name_of(item), tier_of(item), Outcome.GRADER_ERROR, sections=[unseen])
             check.place = self.places[item.nodeid]
             self.subjects[item.path.stem].checks[item.nodeid] = check
@@ -170,7 +176,7 @@ class Judging(GraderPlugin):
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
             kata = Path(report.fspath).stem
-            told = Section(Label.CONTRACT, f"our fault, not yours: the grader cannot be read: {report.longrepr}")
+            told = Section(Label.EVENT, f"our fault, not yours: the grader cannot be read: {report.longrepr}")
             check = Check("the grader itself", Tier.CORE, Outcome.GRADER_ERROR, sections=[told])
             self.subjects[kata].checks[report.nodeid] = check
 
@@ -194,11 +200,11 @@ class Judging(GraderPlugin):
             if not fault.outcome.harmless or fault.outcome is Outcome.SKIPPED:
                 raise
         except pytest.skip.Exception as skipped:
-            check.outcome, check.sections = Outcome.SKIPPED, [Section(Label.CONTRACT, str(skipped))]
+            check.outcome, check.sections = Outcome.SKIPPED, [Section(Label.EVENT, str(skipped))]
             raise
         except Exception as error:
             told = f"our fault, not yours: the grader failed with {type(error).__name__}: {error}"
-            check.outcome, check.sections = Outcome.GRADER_ERROR, [Section(Label.CONTRACT, told)]
+            check.outcome, check.sections = Outcome.GRADER_ERROR, [Section(Label.EVENT, told)]
             raise
         else:
             check.outcome, check.sections = Outcome.PASSED, []
@@ -219,15 +225,40 @@ class Judging(GraderPlugin):
         check.sections = [s for s in check.sections if s.label is not Label.INPUT]
         check.sections.append(Section(Label.INPUT, "; ".join([*inputs, f"seed {self.options.seed}"])))
         if check.tier is Tier.ROBUST and fault.outcome is not Outcome.FORBIDDEN and item.obj.__doc__:
-            check.sections.append(Section(Label.PRACTICE, f"in practice: {' '.join(item.obj.__doc__.split())}"))
-        function = getattr(item, "originalname", item.name)
-        repeat = f"{subject.repeat} -k {function} --seed {self.options.seed}"
-        check.sections.append(Section(Label.REPEAT, f"just this check again: {repeat}"))
+            check.sections.append(Section(Label.PRACTICE, " ".join(item.obj.__doc__.split())))
+        repeat = f"{subject.repeat} -k {check.place + 1} --seed {self.options.seed}"
+        check.sections.append(Section(Label.REPEAT, repeat))
+        if self.options.scripts and fault.failing:
+            sentence = next((s.text for s in check.sections if s.label in (Label.CONTRACT, Label.EVENT)), "")
+            with suppress(ValueError):  # too large for a script
+                check.script = fault.failing.script(f"{subject.kata.name}: {readable(check.name)}", sentence)
         if self.options.diagnose and not self.options.debug:
             bug = subject.diagnosis.of(item, fault, subject.passed())
             if bug is not None:
                 check.diagnosis = bug.name
-                check.sections.append(Section(Label.DIAGNOSIS, f"this equals what “{bug.name}” gives: {bug.why}"))
+                check.sections.append(Section(Label.DIAGNOSIS, f"equals “{bug.name}”: {bug.why}"))
+
+
+def chooser(words: str) -> Callable[[int, str], bool]:
+    """What `-k` chooses: the check of this number, those whose names hold these words, or an expression of pytest's."""
+    if words.isdigit():
+        return lambda number, name: number == int(words)
+    try:
+        expression = Expression.compile(words)
+    except SyntaxError:
+        expression = None
+
+    def chosen(number: int, name: str) -> bool:
+        known = f"{readable(name)} {name}".casefold()
+        if words.casefold() in known:
+            return True
+
+        def holds(word: str, /, **_: object) -> bool:
+            return word.casefold() in known
+
+        return expression is not None and expression.evaluate(holds)
+
+    return chosen
 
 
 def fault_of(item: pytest.Function, attempt: Attempt, reference: Attempt) -> Fault | None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
 import time
 import warnings
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from dojo.content import catalog
-from dojo.content.master import is_untouched, read_text
+from dojo.content.master import is_untouched, names, read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from dojo.content.catalog import Kata
     from dojo.grading.options import Entry, Options
     from dojo.grading.pytest_plugin import GraderPlugin
     from dojo.judge.fork_server import ForkServer, FreshStarts
@@ -41,7 +43,7 @@ def run(
 
     from dojo.grading.pytest_plugin import Judging, Subject
     from dojo.verdict.failures import Fault
-    from dojo.verdict.types import Verdict
+    from dojo.verdict.types import Label, Outcome, Section, Verdict
 
     torch.set_num_threads(1)
     begun = time.perf_counter()
@@ -50,12 +52,15 @@ def run(
     for entry in entries:
         kata, attempt = entry.kata, make(entry.source, entry.label, entry.pickled_cells)
         verdict = Verdict(kata.name, entry.label, "", [], options.device, torch.__version__, 0.0, options.seed)
+        verdict.repeat = entry.repeat
         verdicts[kata.name] = verdict
         if is_untouched(kata, entry.source):
             verdict.verdict, verdict.message = "empty", f"write your answer in {entry.label}, then: {entry.repeat}"
             continue
         try:
             attempt.worker()
+            if missing := undefined(kata, attempt):
+                raise Fault(Outcome.WRONG, Section(Label.EVENT, missing))
         except Fault as fault:
             attempt.close()
             verdict.verdict, verdict.message = "broken", "\n".join(s.text for s in fault.sections)
@@ -80,14 +85,34 @@ def run(
     return list(verdicts.values())
 
 
+def undefined(kata: Kata, attempt: Attempt) -> str:
+    """What a kata asks for and an attempt does not define, in words; nothing if all is there."""
+    missing = [name for name in names(kata) if not {name, "__getattr__"} & set(attempt.defined)]
+    if not missing:
+        return ""
+    near = difflib.get_close_matches(missing[0], attempt.defined, 1) or [
+        name for name in attempt.defined if name.casefold() == missing[0].casefold()
+    ]
+    guess = f"; did you mean `{near[0]}`?" if near else ""
+    return f"{attempt.filename} defines no {' and no '.join(f'`{name}`' for name in missing)}{guess}"
+
+
 def conclude(verdict: Verdict, checks: list[Check], options: Options) -> None:
     """Fill in what the checks of a kata come to; passing takes at least one check that ran and passed."""
-    from dojo.verdict.types import Outcome
+    from dojo.verdict import causes
+    from dojo.verdict.causes import subject
+    from dojo.verdict.failures import NO_RETURN
+    from dojo.verdict.types import Label, Outcome, Section
 
+    mute = {subject(c) for c in checks if any(s.text == NO_RETURN for s in c.sections)}
+    for check in checks:
+        if check.outcome is Outcome.PASSED and subject(check) in mute:  # nothing can be said of a result that is none
+            check.outcome, check.sections = Outcome.SKIPPED, [Section(Label.EVENT, NO_RETURN)]
     failed = [check for check in checks if not check.outcome.harmless]
     if options.stop_at_first:
         for check in failed[1:]:
             check.outcome = Outcome.DESELECTED  # not reached
+    causes.assign(checks)
     verdict.checks = checks
     verdict.seconds = sum(check.seconds for check in checks)
     passed = not failed and any(check.outcome is Outcome.PASSED for check in checks)
@@ -133,7 +158,6 @@ def run_graders(graders: Iterable[Path], plugin: GraderPlugin) -> None:
     arguments += ["--assert=plain", "--disable-plugin-autoload", "-p", "pytest_timeout"]
     arguments += [word for name in UNUSED.split() for word in ("-p", f"no:{name}")]
     arguments += [] if options.debug else [f"--timeout={GRADER_WATCHDOG}"]
-    arguments += ["-k", options.keyword] if options.keyword else []
     arguments += ["-x"] if options.stop_at_first else []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what an oracle is warned of is nothing to tell the user

@@ -18,7 +18,7 @@ from torch import Tensor
 from dojo.judge import protocol, worker_handle
 from dojo.judge.fork_server import ForkServer, FreshStarts
 from dojo.judge.protocol import Args, Kwargs, Message
-from dojo.verdict.failures import Died
+from dojo.verdict.failures import Died, NoTensor
 from dojo.verdict.types import Outcome
 
 
@@ -44,10 +44,9 @@ class Attempt:
     timeouts: int = 0
     error_ratio: float = 0.0  # the largest error seen, in units of the allowed error
     parameter_names: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)  # by class and how it is built
+    defined: list[str] = field(default_factory=list)  # names, once the attempt is loaded
     _worker: worker_handle.Worker | None = None
     _numbered: int = 0
-
-    TIMEOUTS_BORNE = 2
 
     def ask(self, *requests: Message) -> Iterator[Message]:
         """Requests to the worker of this attempt, done in turn, and their answers."""
@@ -100,11 +99,12 @@ class Attempt:
     def worker(self) -> worker_handle.Worker:
         """The living worker, with the attempt loaded."""
         if self._worker is None or not self._worker.alive:
-            if self.timeouts >= self.TIMEOUTS_BORNE:
-                raise Died(Outcome.TIMED_OUT, f"not run: the attempt had already timed out {self.timeouts} times")
+            if self.timeouts:
+                raise Died(Outcome.TIMED_OUT, "not run: the attempt has timed out already")
             self._worker = worker_handle.Worker(self.server, self.filename, self.readable, self.memory)
             try:
-                next(self._worker.ask(self._contents(), limit=worker_handle.CPU_LIMIT * worker_handle.LOAD_FACTOR))
+                limit = worker_handle.CPU_LIMIT * worker_handle.LOAD_FACTOR
+                self.defined = next(self._worker.ask(self._contents(), limit=limit))["names"]
             except BaseException:
                 self._worker.end()
                 raise
@@ -333,7 +333,7 @@ class _Call(torch.autograd.Function):
         ctx.callee, ctx.call, ctx.inputs = callee, reply["call"], len(sources) - len(callee.parameters())
         ctx.worker = callee.attempt.worker()
         if not isinstance(reply["value"], Tensor):
-            raise Died(Outcome.WRONG, f"the result is a {type(reply['value']).__name__}, not a torch.Tensor")
+            raise NoTensor(reply["value"])
         return reply["value"]
 
     @staticmethod

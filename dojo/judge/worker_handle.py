@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import secrets
+import select
 import selectors
 import signal
 import sys
@@ -20,6 +23,7 @@ from dojo.verdict.types import Label, Outcome, Section
 MEMORY = 6 << 30  # bytes of address space beyond what an idle worker has
 CPU_LIMIT = 5.0  # seconds of processor time for one request
 WALL_LIMIT = 12.0  # seconds by the clock on the wall, for an attempt that sleeps or a machine that is busy
+TELLING = 0.3  # seconds for a worker that hangs to say where
 LOAD_FACTOR = 4  # importing may pull in more of torch than a call does
 SHOWN_OUTPUT = 8 << 10
 # What an answer must hold, by request, so that a forged one is told from a right one before anybody relies on it.
@@ -51,7 +55,7 @@ class Worker:
     def __init__(
         self, server: ForkServer | FreshStarts, filename: str, readable: list[str], memory: int | None = MEMORY
     ) -> None:
-        self.server = server
+        self.server, self.filename = server, filename
         self.pid, self.channel, self.output = server.start()
         protocol.send(self.channel, {"filename": filename, "readable": readable, "memory": memory})
         self.channel.setblocking(False)
@@ -186,8 +190,23 @@ class Worker:
         return text
 
     def _timed_out(self, sentence: str) -> NoReturn:
+        line = self._hanging_line()
         self.end()
-        raise Died(Outcome.TIMED_OUT, f"{sentence}: the call was ended")
+        raise Died(Outcome.TIMED_OUT, f"{sentence}: the call was ended", line)
+
+    def _hanging_line(self) -> str:
+        """Where in the attempt's own file the worker is now, as its faulthandler tells it; nothing if it does not."""
+        with contextlib.suppress(OSError):
+            os.kill(self.pid, signal.SIGUSR1)
+        told, until = b"", time.monotonic() + TELLING
+        own = re.compile(rf'File "{re.escape(self.filename)}", line (\d+) in (\S+)')
+        while time.monotonic() < until:
+            select.select([self.output], [], [], TELLING)
+            with contextlib.suppress(BlockingIOError):
+                told = told[-SHOWN_OUTPUT:] + os.read(self.output, 1 << 16)
+            if found := own.search(told.decode(errors="replace")):
+                return f"{self.filename}:{found[1]} in {found[2]}"
+        return ""
 
     def _protocol_error(self, why: str) -> NoReturn:
         self.end()

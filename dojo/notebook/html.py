@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dojo.verdict.page.html import css_class, esc, failure
+from dojo.verdict.page.html import css_class, esc, failures
 from dojo.verdict.screen.terminal import readable
 from dojo.verdict.types import Check, Outcome, Tier, Verdict
 
@@ -31,7 +31,7 @@ def of(verdict: Verdict) -> str:
     tiers = [(tier, [check for check in seen if check.tier is tier]) for tier in Tier]
     rows = "".join(_tier(tier, checks) for tier, checks in tiers if checks)
     table = f'<table><tr><th scope="col">tier</th><th scope="col">passed</th></tr>{rows}</table>' if rows else ""
-    details = "".join(failure(check.to_json(pictures=True), opened=check is failed[0]) for check in failed)
+    details = failures([check.to_json(pictures=True) for check in failed])
     return f'{STYLE}<div class="dojo">{head}{message}{table}{details}</div>'
 
 

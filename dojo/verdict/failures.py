@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dojo.verdict.types import Label, Outcome, Section
+
+if TYPE_CHECKING:
+    from dojo.verdict.repro import FailingCall
 
 
 class Fault(Exception):
     """A check that ends here, with this outcome and these sections of explanation."""
+
+    failing: FailingCall | None = None  # the one call that failed, where it was one
 
     def __init__(self, outcome: Outcome, *sections: Section) -> None:
         super().__init__("\n".join(s.text for s in sections))
@@ -19,7 +26,7 @@ class Raised(Fault):
 
     def __init__(self, kind: str, text: str, bases: list[str], lines: str) -> None:
         said = f"{kind}: {text}" if text else kind
-        sections = [Section(Label.CONTRACT, f"the attempt raised {said}")]
+        sections = [Section(Label.EVENT, f"the attempt raised {said}")]
         if lines:
             sections.append(Section(Label.TRACEBACK, lines))
         super().__init__(Outcome.CRASHED, *sections)
@@ -30,14 +37,29 @@ class Forbidden(Fault):
     """The attempt used, or reached for, what the contract rules out."""
 
     def __init__(self, sentence: str, *sections: Section) -> None:
-        super().__init__(Outcome.FORBIDDEN, Section(Label.CONTRACT, sentence), *sections)
+        super().__init__(Outcome.FORBIDDEN, Section(Label.EVENT, sentence), *sections)
+
+
+NO_RETURN = "the result is None: is there no `return`?"
+
+
+def no_tensor(value: object) -> str:
+    """What is said of a result that is no tensor."""
+    return NO_RETURN if value is None else f"the result is a {type(value).__name__}, not a torch.Tensor"
+
+
+class NoTensor(Fault):
+    """The attempt gave back something else than a tensor."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__(Outcome.WRONG, Section(Label.EVENT, no_tensor(value)))
 
 
 class Died(Fault):
     """The worker is gone: it crashed, left by itself or was killed for taking too long."""
 
     def __init__(self, outcome: Outcome, sentence: str, lines: str = "") -> None:
-        sections = [Section(Label.CONTRACT, sentence)]
+        sections = [Section(Label.EVENT, sentence)]
         if lines:
             sections.append(Section(Label.TRACEBACK, lines))
         super().__init__(outcome, *sections)

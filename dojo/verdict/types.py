@@ -41,8 +41,9 @@ class Outcome(StrEnum):
 class Label(StrEnum):
     """What a section of a failure's message is about, in the order in which they are shown."""
 
-    CONTRACT = "contract"  # the sentence of the contract that does not hold
-    PRACTICE = "practice"  # what goes wrong in practice, of a robust check
+    EVENT = "happened"  # what ended the check otherwise than by an answer: raised, forbidden, out of time
+    CONTRACT = "must hold"  # the sentence of the contract that does not hold
+    PRACTICE = "in practice"  # what goes wrong in practice, of a robust check
     FACTS = "facts"  # shape, dtype, finiteness
     INPUT = "input"  # the smallest failing case, its axes by name, the seed
     ELEMENTS = "elements"  # first and worst element: index, got, expected, error in units of the allowed error
@@ -51,7 +52,11 @@ class Label(StrEnum):
     TRACEBACK = "traceback"  # the attempt's own lines
     PRINTED = "printed"  # what the attempt printed
     DIAGNOSIS = "diagnosis"  # the known bug whose output this equals
-    REPEAT = "repeat"  # the command that runs just this check again
+    ALSO = "also"  # how many other checks fail of the same cause
+    REPEAT = "just this"  # the command that runs just this check again
+
+
+NAMED = (Label.CONTRACT, Label.PRACTICE)  # what is no statement of what was seen, and must not be read as one
 
 
 @dataclass(frozen=True)
@@ -73,13 +78,16 @@ class Check:
     sections: list[Section] = field(default_factory=list)
     diagnosis: str | None = None
     picture: dict[str, Any] | None = None  # as `heatmap.picture` makes it
-    place: int = 0  # in the order of the grader's checks
+    place: int = 0  # in the order of the grader's checks; on the screen they are counted from 1
+    script: str = ""  # that makes the failing call by itself, if asked for
+    cause: str = ""  # of a failed check: the name of the one that tells why it failed, its own perhaps
 
     @property
     def message(self) -> str:
         """The whole explanation as plain text, sections in their order."""
         order = list(Label)
-        return "\n".join(s.text for s in sorted(self.sections, key=lambda s: order.index(s.label)))
+        said = sorted(self.sections, key=lambda s: order.index(s.label))
+        return "\n".join(f"{s.label}: {s.text}" if s.label in NAMED else s.text for s in said)
 
     def to_json(self, pictures: bool = False) -> dict[str, Any]:
         """The object that `--json` writes for this check, with its picture if asked for."""
@@ -90,6 +98,7 @@ class Check:
             "seconds": round(self.seconds, 4),
             "message": self.message,
             "diagnosis": self.diagnosis,
+            "cause": self.cause or None,
         }
         return found | {"picture": self.picture} if pictures and self.picture else found
 
@@ -110,6 +119,7 @@ class Verdict:
     seconds: float
     seed: int
     message: str = ""  # why the file is broken, or what to do with an empty one
+    repeat: str = ""  # the command that grades the same again
     error_ratio: float = 0.0  # the largest error seen, in units of the allowed error
 
     @property

@@ -12,7 +12,7 @@ from torch import Tensor
 from dojo.contracts.checks.tolerance import error_ratio
 from dojo.judge.proxy import Callee
 from dojo.verdict.axes import axis_names
-from dojo.verdict.failures import Fault, Raised
+from dojo.verdict.failures import Fault, NoTensor, Raised
 from dojo.verdict.mismatch.describe import describe
 from dojo.verdict.types import Label, Outcome, Section
 
@@ -34,6 +34,7 @@ class Wrong(Fault):
         super().__init__(Outcome.WRONG, Section(Label.CONTRACT, sentence), *sections)
         self.sentence, self.got, self.expected, self.allowed = sentence, got, expected, allowed
         self.axes, self.where = axes, where
+        self.cotangent: Tensor | None = None  # that gradients were pulled back from
         self.ratio = ratio  # the error in units of the allowed error, None where none was measured
 
     @property
@@ -51,10 +52,11 @@ def tensor(value: Any, device: str = "cpu") -> Tensor:
     """`value`, once it is sure to be a tensor with data on this device.
 
     Raises:
-        Wrong: it is none.
+        NoTensor: it is none.
+        Wrong: it is on another device.
     """
     if not isinstance(value, Tensor):
-        fail("the result is a tensor", f"got a {type(value).__name__}, not a torch.Tensor")
+        raise NoTensor(value)
     if value.device.type != device.partition(":")[0]:
         fail("the result is on the device of the input", f"got it on {value.device}, expected it on {device}")
     return value

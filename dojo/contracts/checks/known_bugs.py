@@ -26,6 +26,7 @@ from dojo.content.catalog import Kata
 from dojo.contracts.checks.assertions import Wrong
 from dojo.contracts.checks.tolerance import error_ratio
 from dojo.verdict.failures import Fault
+from dojo.verdict.types import Label
 
 ARROW = "→"
 
@@ -133,7 +134,7 @@ def _same_values(attempt: Wrong, bug: Wrong) -> bool:
 
 def _told(fault: Fault) -> list[str]:
     """What a fault says, less what depends on how the file is written."""
-    return [s.text for s in fault.sections if s.label.value in ("contract", "facts")]
+    return [s.text for s in fault.sections if s.label in (Label.EVENT, Label.CONTRACT, Label.FACTS)]
 
 
 def table(text: str) -> list[Bug]:

@@ -55,7 +55,7 @@ def assert_time_within(limit: float, result: Race) -> None:
     """A race says that at most `limit` times the reference's time is taken; one that is undecided fails nothing."""
     told = f"{result.ratio:.1f} × the reference's time (median of {result.pairs} pairs), limit {limit} ×"
     if result.slower is None:
-        raise Fault(Outcome.UNDECIDED, Section(Label.CONTRACT, f"too close to call: {told}"))
+        raise Fault(Outcome.UNDECIDED, Section(Label.EVENT, f"too close to call: {told}"))
     if result.slower:
         sentence = f"takes at most {limit} × the time of the reference"
         raise Fault(Outcome.SLOW, Section(Label.CONTRACT, sentence), Section(Label.FACTS, told))

@@ -21,6 +21,7 @@ from dojo.judge import protocol
 from dojo.judge.protocol import Args, Kwargs, Message
 from dojo.judge.worker import instrumentation
 from dojo.judge.worker.global_state import LASTING, global_state, settle
+from dojo.verdict.failures import no_tensor
 
 OWN_LINES = 12
 GRAPHS_KEPT = 64
@@ -69,7 +70,7 @@ class Session:
         fill(module.__dict__)
         self.module = module
         self.loaded = global_state()
-        return {"names": [name for name in vars(module) if not name.startswith("__")]}
+        return {"names": [name for name in vars(module) if not name.startswith("__") or name == "__getattr__"]}
 
     def resolve(self, target: Any) -> Any:
         if isinstance(target, protocol.Remote):
@@ -122,7 +123,7 @@ class Session:
             return {str(key): self.outgoing(value) for key, value in result.items()}
         if result is None or type(result) in (bool, int, float, str):
             return result
-        raise Unanswerable(f"the result is a {type(result).__name__}, not a torch.Tensor")
+        raise Unanswerable(no_tensor(result))
 
     def backward(self, call: int, cotangent: Tensor) -> Message:
         """The vector-Jacobian product of a call with `grad`, for its inputs and the parameters of its module."""
@@ -148,7 +149,7 @@ class Session:
         reply = self.call(target, args, kwargs, grad=True)
         value = reply["value"]
         if not isinstance(value, Tensor):
-            raise Unanswerable(f"the result is a {type(value).__name__}, not a torch.Tensor")
+            raise Unanswerable(no_tensor(value))
         cotangent = torch.ones_like(value) if cotangent is None else cotangent
         if cotangent.shape != value.shape:
             return reply | {"inputs": [None] * len(leaves), "gradients": {}}
@@ -302,7 +303,10 @@ class Session:
     def explain(self, error: BaseException) -> Message:
         """The exception in plain data, with the attempt's own lines and none of ours."""
         text = _safe_text(error)
-        own = [f for f in frames(error) if f.filename in self.files]
+        passed = frames(error)
+        if isinstance(error, NotImplementedError) and not text and passed[-1].filename != self.filename:
+            text = f"katas/{passed[-1].filename.rpartition('/katas/')[2]} is not written yet"
+        own = [f for f in passed if f.filename in self.files]
         lines = [f"{self.files[f.filename]}:{f.lineno} in {f.name}\n    {f.line}" for f in own]
         if isinstance(error, SyntaxError) and error.filename == self.filename:
             lines = ["".join(traceback.format_exception_only(error)).strip()]

@@ -26,6 +26,8 @@ from dojo.verdict.mismatch.patterns import patterns
 from dojo.verdict.mismatch.text_map import text_map
 from dojo.verdict.types import Label, Section
 
+ENDLESS = 1e12  # times the allowed error: nothing but the exact number is allowed
+
 
 def describe(
     got: Tensor,
@@ -157,8 +159,10 @@ def _element(m: Mismatch, at: tuple[int, ...]) -> str:
     place = ", ".join(f"{singular(name)} {i}" for name, i in zip(m.axes, at, strict=True))
     got, expected = m.raw_got[at].item(), m.raw_expected[at].item()
     units = float(m.excess[at])
-    error = f", {multiple(units)} × the allowed error" if math.isfinite(units) else ""
-    return f"{f'[{place}]: ' if place else ''}got {number(got, expected)}, expected {number(expected, got)}{error}"
+    error = f", {multiple(units)} × allowed" if math.isfinite(units) and units < ENDLESS else ""
+    exactly = "exactly " if expected == 0 and units >= ENDLESS else ""
+    said = f"got {number(got, expected)}, expected {exactly}{number(expected, got)}{error}"
+    return f"{f'[{place}]: ' if place else ''}{said}"
 
 
 def _shape_and_dtype(t: object) -> str:

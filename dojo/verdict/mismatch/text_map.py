@@ -67,10 +67,17 @@ def _ticks(columns: int, across: int) -> str:
     return "".join(f"{i * across:<{step}}" for i in range(0, columns, step)).rstrip()
 
 
+def _down(x: float) -> float:
+    """Rounded down to two digits, so that what is over x is over this too."""
+    unit = 10.0 ** (math.floor(math.log10(x)) - 1)
+    return math.floor(x / unit) * unit
+
+
 def _legend(used: set[str], worst: float, exact: bool, block: str | bool) -> str:
     words = {"·": "right", "!": "nan or inf", SHADES[0]: "wrong"}
     if not exact and worst < 1e300:
-        words |= {c: f"over {multiple(worst / 10 ** (i + 1))}×" for i, c in enumerate(SHADES[:3])}
+        borders = [max(1.0, worst / 10 ** (i + 1)) for i in range(3)]
+        words |= {c: f"over {multiple(_down(border))}×" for c, border in zip(SHADES, borders, strict=False)}
         words[SHADES[3]] = f"less, but over {multiple(1.0)}×"
     shown = ", ".join(f"{c} {words[c]}" for c in [*SHADES, "!", "·"] if c in used and c in words)
     unit = "" if exact or not used & set(SHADES) else " the allowed error"

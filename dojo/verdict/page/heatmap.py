@@ -17,6 +17,7 @@ ROWS, COLUMNS = 24, 32
 KINDS = ("expected", "got", "error")
 NOT_FINITE = (216, 27, 154)
 WITHIN = (159, 216, 180)  # an error that is allowed
+SATURATED = 1e4  # times the allowed error: no error is redder, so that pictures can be compared
 Colour = tuple[int, int, int]
 
 
@@ -54,9 +55,8 @@ def images(picture: dict[str, Any]) -> dict[str, str]:
     """Expected, got and error as PNG files in `data:` addresses, one pixel an element, values on one scale."""
     tables = {kind: [[float(value) for value in row] for row in picture[kind]] for kind in KINDS}
     scale = max((abs(v) for v in chain(*tables["expected"]) if math.isfinite(v)), default=0.0) or 1.0
-    worst = max((v for v in chain(*tables["error"]) if math.isfinite(v)), default=0.0)
     found = {kind: [[_signed(v, scale) for v in row] for row in tables[kind]] for kind in KINDS[:2]}
-    found["error"] = [[_error(v, worst) for v in row] for row in tables["error"]]
+    found["error"] = [[_error(v) for v in row] for row in tables["error"]]
     return {kind: _png(rows) for kind, rows in found.items()}
 
 
@@ -73,13 +73,13 @@ def _signed(value: float, scale: float) -> Colour:
     return _hsl(215, 0.75, 0.95 + 0.55 * t) if t < 0 else _hsl(25, 0.85, 0.95 - 0.5 * t)
 
 
-def _error(value: float, worst: float) -> Colour:
-    """Green where it is allowed; beyond that from yellow to red by its order of magnitude."""
+def _error(value: float) -> Colour:
+    """Green where it is allowed; beyond that from yellow to red by its order of magnitude, up to SATURATED."""
     if not math.isfinite(value):
         return NOT_FINITE
     if value <= 1:
         return WITHIN
-    t = min(1.0, math.log10(value) / max(1.0, math.log10(max(10.0, worst))))
+    t = min(1.0, math.log10(value) / math.log10(SATURATED))
     return _hsl(45 - 45 * t, 0.9, 0.62 - 0.24 * t)
 
 

@@ -40,7 +40,7 @@ def verdict_section(details: dict[str, Any], opened: bool = False) -> str:
     bad = [check for check in checks if check["outcome"] not in HARMLESS]
     state = state_of(details["verdict"])
     title = f"{details['kata']}: {state}, {len(checks) - len(bad)} of {len(checks)} checks passed"
-    body = "".join(map(failure, bad)) or f"<p>{esc(details.get('message') or 'Every check passed.')}</p>"
+    body = failures(bad) or f"<p>{esc(details.get('message') or 'Every check passed.')}</p>"
     is_open = " open" if opened and bad else ""
     return (
         f'<details{is_open}><summary><span class="{css_class(state)}">{esc(title)}</span> '
@@ -49,16 +49,31 @@ def verdict_section(details: dict[str, Any], opened: bool = False) -> str:
     )
 
 
-def failure(check: dict[str, Any], opened: bool = True) -> str:
-    """A failed check, as `Check.to_json` writes it: the known bug that it equals, its pictures, its message."""
+def failures(checks: list[dict[str, Any]]) -> str:
+    """Failed checks, as `Check.to_json` writes them, by their causes: the first opened, those that share one named."""
+    tellers = {check["name"]: check for check in checks if check.get("cause") in (None, check["name"])}
+    shared = {name: [c for c in checks if c.get("cause") == name and c is not tellers[name]] for name in tellers}
+    return "".join(failure(tellers[name], shared[name], number == 0) for number, name in enumerate(tellers))
+
+
+def failure(check: dict[str, Any], shared: list[dict[str, Any]], opened: bool) -> str:
+    """A failed check: the known bug that it equals, its pictures, its message, and the checks that share its cause."""
     name = f"{check['tier']} · {readable(check['name'])}: {check['outcome']}"
     bug = check.get("diagnosis")
     diagnosis = f'<p class="diagnosis">equals <b>{esc(bug)}</b></p>' if bug else ""
     pictured = pictures(check["picture"]) if check.get("picture") else ""
     return (
         f'<details{" open" if opened else ""}><summary><span class="bad">✗</span> {esc(name)}</summary>'
-        f"{diagnosis}{pictured}<pre>{esc(check['message'])}</pre></details>"
+        f"{diagnosis}{pictured}<pre>{esc(check['message'])}</pre>{_shared(shared)}</details>"
     )
+
+
+def _shared(checks: list[dict[str, Any]]) -> str:
+    if not checks:
+        return ""
+    names = "".join(f"<li>{check['tier']} · {esc(readable(check['name']))}</li>" for check in checks)
+    also = f"the same cause fails {len(checks)} more check{'s' * (len(checks) != 1)}"
+    return f"<details><summary>{also}</summary><ul>{names}</ul></details>"
 
 
 def pictures(picture: dict[str, Any]) -> str:

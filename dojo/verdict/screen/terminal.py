@@ -8,16 +8,18 @@ import sys
 import textwrap
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
+from dojo.verdict.causes import causes
 from dojo.verdict.screen.progress_bar import Progress
 from dojo.verdict.types import Check, Label, Outcome, Tier, Verdict
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-FULL_FAILURES = 5  # the later ones get a line each
+FULL_CAUSES, BRIEF_CAUSES = 2, 6  # causes told in full, and the next ones in a line each
+ASIDE = (Outcome.UNDECIDED, Outcome.SKIPPED)
+UNCOUNTED = "neither passed nor failed: see --verbose"
 TAIL, LONGEST = 20, 1000  # lines kept of a traceback and of what was printed; characters kept of a line
 FOREIGN = (Label.TRACEBACK, Label.PRINTED)  # an attempt's own words
 MARKS = {Outcome.PASSED: ("✓", "green"), Outcome.SKIPPED: ("-", "dim"), Outcome.UNDECIDED: ("?", "yellow")}
@@ -70,24 +72,32 @@ class Screen:
             return Progress(total, self._console)
         return Progress(total, (lambda: _console(sys.stderr)) if _takes_colour(sys.stderr) else None)
 
-    def verdict(self, v: Verdict) -> None:
-        """One kata: heading, a line a check by tier, failures explained, and the line that sums it up."""
+    def verdict(self, v: Verdict, verbose: bool = False) -> None:
+        """One kata: heading, a line a tier, the causes of what failed, the line that sums it up, and what is next.
+
+        With `verbose` every check has its line, and every failure is told in full.
+        """
         if v.verdict == "empty":
             what = " ".join(clean(v.message)) or f"write your attempt in {v.attempt}, then: nox -s grade -- {v.kata}"
             self._close(v, f": {what}")
             return
         self._line("", (v.kata, "bold"), (f" · {v.attempt} · {v.device} · torch {v.torch} · seed {v.seed}", "dim"))
         self._text("  │ ", clean(v.message), "", self._width)
-        self._checks(v)
-        self._close(v, _closing(v))
+        if verbose:
+            self._every_check(v)
+        else:
+            for tier in Tier:
+                self._tier(tier, [check for check in _shown(v.checks) if check.tier is tier])
+            self._causes(v, FULL_CAUSES)
+        self._close(v, _closing(v), _next(v))
 
     def failures(self, v: Verdict) -> None:
-        """One kata in short: the failures alone, and the line that sums it up."""
+        """One kata in short: the first cause of what failed, and the line that sums it up."""
         if v.verdict == "empty":
             self.verdict(v)
             return
         self._text("  │ ", clean(v.message), "", self._width)
-        self._checks(replace(v, checks=[c for c in _shown(v.checks) if not c.outcome.harmless]), full=1)
+        self._causes(v, 1)
         self._close(v, _closing(v))
 
     def markdown(self, text: str) -> None:
@@ -113,44 +123,72 @@ class Screen:
             self._line("", *zip(padded, styles, strict=True))
         self._flush()
 
-    def _close(self, v: Verdict, rest: str) -> None:
-        """The last line of a kata; only now is all of it written."""
+    def _close(self, v: Verdict, rest: str, step: str = "") -> None:
+        """The last lines of a kata; only now is all of it written."""
         self._line("", (f"{v.kata}: ", "bold"), (v.state, VERDICT_STYLES.get(v.state, "")), (rest, ""))
+        if step:
+            self._line("", ("next: ", "dim"), (step, "cyan"))
         self._flush()
 
-    def _checks(self, v: Verdict, full: int = FULL_FAILURES) -> None:
-        failing = [c for c in _shown(v.checks) if not c.outcome.harmless]
+    def _tier(self, tier: Tier, checks: list[Check]) -> None:
+        """How many checks of a tier passed, and why the others were not counted."""
+        if not checks:
+            return
+        ran = [check for check in checks if check.outcome is not Outcome.SKIPPED]
+        good = all(check.outcome.harmless for check in checks)
+        mark, style = MARKS[Outcome.PASSED] if good else WRONG_MARK
+        aside = [f"{readable(c.name)}: {c.outcome}{_because(c)}" for c in checks if c.outcome in ASIDE]
+        several = f" · {len(aside)} {UNCOUNTED}" if len(aside) > 1 else f" · {aside[0]}" if aside else ""
+        score = f"{_passed(ran)} of {len(ran)}" if ran else "none ran"
+        self._line("  ", (f"{mark} ", style), (f"{tier.value:<6} ", "bold"), (score, ""), (several, "dim"))
+
+    def _causes(self, v: Verdict, full: int) -> None:
+        """Each cause of what failed, the first ones in full, and the others in a line each."""
+        found, seen = causes(_shown(v.checks)), set[str]()
+        for number, cause in enumerate(found):
+            if number < full:
+                self._heading(cause.check, "  ", f"{cause.check.tier} · ")
+                self._failure(cause.check, seen, "  ", cause.also, brief=True)
+            elif number < full + BRIEF_CAUSES:
+                self._heading(cause.check, "  ", f"{cause.check.tier} · ", brief=True)
+        if len(found) > full + BRIEF_CAUSES:
+            self._line("  ", (f"… and {len(found) - full - BRIEF_CAUSES} more causes: see --verbose", "dim"))
+
+    def _every_check(self, v: Verdict) -> None:
         seen: set[str] = set()
         for tier in Tier:
-            for i, check in enumerate(c for c in _shown(v.checks) if c.tier is tier):
-                if i == 0:
+            for number, check in enumerate(c for c in _shown(v.checks) if c.tier is tier):
+                if number == 0:
                     self._line("  ", (tier.value, "bold"))
-                whole = any(check is c for c in failing[:full])
-                self._check(check, brief=not whole)
-                if whole:
-                    self._failure(check, seen)
-        if len(failing) > full:
-            rest = len(failing) - full
-            more = f"… {rest} failure{'s' * (rest != 1)} in one line each: add -k NAME to see one in full"
-            self._line("  ", (more, "dim"))
+                self._heading(check, "    ", f"{check.place + 1:>2} ")
+                if not check.outcome.harmless:
+                    self._failure(check, seen, "      ")
 
-    def _check(self, check: Check, brief: bool) -> None:
+    def _heading(self, check: Check, lead: str, before: str, brief: bool = False) -> None:
         mark, style = MARKS.get(check.outcome, WRONG_MARK)
-        harmless = check.outcome.harmless
-        spans = [(f"{mark} ", style), (readable(check.name), "" if harmless else "bold")]
+        spans = [(f"{mark} ", style), (before, "dim"), (readable(check.name), "" if check.outcome.harmless else "bold")]
         if check.outcome is not Outcome.PASSED:
-            reason = _reason(check) if harmless else [check.diagnosis] if brief and check.diagnosis else []
-            spans += [(": ", ""), (check.outcome.value, style), *[(f", {why}", "") for why in reason]]
+            why = f", {check.diagnosis}" if brief and check.diagnosis else _because(check)
+            spans += [(f": {check.outcome.value}", style)] if check.outcome is not Outcome.WRONG else []
+            spans += [(why, "")] if brief or check.outcome.harmless else []
         if check.seconds >= 1:
             spans.append((f" ({check.seconds:.1f} s)", "dim"))
-        self._line("    ", *spans)
+        self._line(lead, *spans)
 
-    def _failure(self, check: Check, seen: set[str]) -> None:
+    def _failure(self, check: Check, seen: set[str], lead: str, also: str = "", brief: bool = False) -> None:
         if check.outcome is Outcome.GRADER_ERROR:
-            self._line("      ", ("This is a fault of the grader, not of your attempt.", "bold"))
+            self._line(lead, ("This is a fault of the grader, not of your attempt.", "bold"))
         sections = [(s.label, s.text) for s in check.sections]
+        if brief:  # shape and dtype stand with the input, the seed in the first line, and a mistake known needs no map
+            needless = {Label.MAP} if check.diagnosis else set()
+            compared = any(label is Label.ELEMENTS for label, _ in sections)
+            sections = [(k, t.partition("\n")[2] if k is Label.FACTS and compared else t) for k, t in sections]
+            sections = [(k, re.sub(r"(; )?seed \d+$", "", t) if k is Label.INPUT else t) for k, t in sections]
+            sections = [(label, text) for label, text in sections if text and label not in needless]
         if check.diagnosis and Label.DIAGNOSIS not in dict(sections):
             sections.append((Label.DIAGNOSIS, f"equals: {check.diagnosis}"))
+        if also:
+            sections.append((Label.ALSO, also))
         for label, text in sorted(sections, key=lambda s: list(Label).index(s[0])):
             # An attempt that fails everywhere in the same way need not be read everywhere.
             repeated = label in FOREIGN and text in seen
@@ -158,7 +196,7 @@ class Screen:
             lines = ["the same as above"] if repeated else clean(text)
             # A command is left to the terminal to break, so that it can be copied.
             width = None if label is Label.REPEAT else self._width
-            self._text(f"      {label.value:<9} │ ", lines, STYLES.get(label, ""), width)
+            self._text(f"{lead}{label.value:<11} │ ", lines, STYLES.get(label, ""), width)
 
     def _text(self, lead: str, lines: list[str], style: str, width: int | None) -> None:
         """Lines behind a rule, so that nothing an attempt prints can stand where a verdict stands."""
@@ -193,41 +231,53 @@ def _shown(checks: list[Check]) -> list[Check]:
     return [c for c in checks if c.outcome is not Outcome.DESELECTED]
 
 
-def _reason(check: Check) -> list[str]:
-    """Why a harmless check has not simply passed: one line, and never the attempt's own words."""
-    return [line for s in check.sections if s.label not in FOREIGN for line in clean(s.text)][:1]
+def _because(check: Check) -> str:
+    """Why a check has not simply passed: one line behind a comma, and never the attempt's own words."""
+    said = {s.label: line for s in check.sections if s.label not in FOREIGN for line in clean(s.text)[:1]}
+    reasons = [said[label] for label in (Label.FACTS, Label.EVENT, Label.CONTRACT) if label in said]
+    return f", {reasons[0]}" if reasons else ""
+
+
+def _passed(checks: Sequence[Check]) -> int:
+    return sum(check.outcome.harmless for check in checks)
+
+
+def _next(v: Verdict) -> str:
+    """What to do now."""
+    if v.verdict == "passed" or not v.repeat.endswith(f"-- {v.kata}"):
+        return ""
+    return f"mend it and grade again, or take a hint: nox -s hint -- {v.kata}"
 
 
 def _score(checks: list[Check], tier: Tier) -> str:
     mine = [c for c in _shown(checks) if c.tier is tier]
-    return f"{sum(c.outcome.harmless for c in mine)} of {len(mine)}" if mine else "-"
+    return f"{_passed(mine)} of {len(mine)}" if mine else "-"
 
 
 def _closing(v: Verdict) -> str:
     """What follows "rope: failed" in the last line: how each tier stands if not all passed, and what it took."""
     if v.verdict == "broken":
-        return ", the file cannot be imported"
+        return ", nothing was graded"
     checks = _shown(v.checks)
     told = " · ".join(f"{tier.value}: {standing(checks, tier)}" for tier in Tier if any(c.tier is tier for c in checks))
+    if told and v.verdict != "passed":
+        return f" · {told} · {v.seconds:.1f} s"
     counts = (
         (o, sum(c.outcome is o for c in v.checks)) for o in (Outcome.UNDECIDED, Outcome.SKIPPED, Outcome.DESELECTED)
     )
     aside = ", ".join(f"{n} {o.value}" for o, n in counts if n)
-    took = f"{len(checks)} check{'s' * (len(checks) != 1)} in {v.seconds:.1f} s{aside and f' ({aside})'}"
-    return f" · {told} · {took}" if told and v.verdict != "passed" else f", {took}"
+    return f", {len(checks)} check{'s' * (len(checks) != 1)} in {v.seconds:.1f} s{aside and f' ({aside})'}"
 
 
 RIGHT = {Tier.CORE: "right", Tier.ROBUST: "all", Tier.FAST: "green"}
 
 
 def standing(checks: Sequence[Check], tier: Tier) -> str:
-    """A tier in a word, if all of it passed, else how much of it did: `right`, `15 of 18`, `2 of 3, slow`."""
+    """A tier in a word, if all of it passed, else how much of it did: `right`, `15 of 18`."""
     mine = [check for check in checks if check.tier is tier]
-    bad = {check.outcome for check in mine if not check.outcome.harmless}
-    if not bad:
+    if all(check.outcome.harmless for check in mine):
         return RIGHT[tier] if any(check.outcome is Outcome.PASSED for check in mine) else mine[0].outcome.value
-    why = f", {bad.pop().value}" if len(bad) == 1 else ""
-    return f"{sum(check.outcome.harmless for check in mine)} of {len(mine)}{why}"
+    return f"{_passed(mine)} of {len(mine)}"
 
 
 def _takes_colour(stream: TextIO) -> bool:

@@ -1,0 +1,94 @@
+"""What failed checks have in common, so that one mistake is told once.
+
+Two checks fail of one cause if the same known bug explains both, if the attempt raised at the same line, if they tell
+of the same forbidden operation, or if their wrong elements lie alike. Where values are wrong, what compares values in
+another dtype, layout or shape cannot be right either, and counts under them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from dojo.verdict.types import Check, Label, Outcome, Tier
+
+COMPARED = (Label.ELEMENTS, Label.PATTERN, Label.MAP)  # a section of one of these tells of two tensors compared
+PRECISION = re.compile(r"float16|float64|half_precision")
+
+
+@dataclass
+class Cause:
+    """The check that tells it, and the others that fail of it."""
+
+    check: Check
+    others: list[Check] = field(default_factory=list)
+
+    @property
+    def also(self) -> str:
+        """`the same cause fails 31 more checks: 3 core, 26 robust, 2 fast`, or nothing."""
+        counts = Counter(check.tier for check in self.others)
+        told = ", ".join(f"{counts[tier]} {tier}" for tier in Tier if counts[tier])
+        count = len(self.others)
+        return f"the same cause fails {count} more check{'s' * (count != 1)}: {told}" if count else ""
+
+
+def assign(checks: Iterable[Check]) -> None:
+    """Say of every failed check which check tells its cause: the first that has it, core before robust before fast."""
+    failed = sorted((check for check in checks if not check.outcome.harmless), key=_rank)
+    core = [check for check in failed if check.tier is Tier.CORE]
+    leads: dict[str, Check] = {}
+    for check in [*(each for each in core if each.diagnosis), *filter(_compares, core)]:
+        leads.setdefault(subject(check), check)
+    first: dict[tuple[str, ...], Check] = {}
+    for check in failed:
+        lead = leads.get(subject(check))
+        follows = lead is not None and not check.diagnosis and (_compares(check) or PRECISION.search(check.name))
+        key = _key(lead if lead is not None and follows and check.outcome is Outcome.WRONG else check)
+        check.cause = first.setdefault(key, check).name
+
+
+def causes(checks: Sequence[Check]) -> list[Cause]:
+    """The causes of what failed, in the order in which they are told; without `assign`, each check is one."""
+    found: dict[str, Cause] = {}
+    for check in sorted((check for check in checks if not check.outcome.harmless), key=_rank):
+        name = check.cause or check.name
+        if name in found:
+            found[name].others.append(check)
+        else:
+            found[name] = Cause(check)
+    return list(found.values())
+
+
+def _rank(check: Check) -> tuple[int, int]:
+    return list(Tier).index(check.tier), check.place
+
+
+def subject(check: Check) -> str:
+    """The class or function that a check is about."""
+    return check.name.partition("::")[0]
+
+
+def _text(check: Check, *labels: Label) -> str:
+    return "\n".join(section.text for section in check.sections if section.label in labels)
+
+
+def _compares(check: Check) -> bool:
+    facts = _text(check, Label.FACTS).startswith(("shape: got", "dtype: got"))
+    return check.outcome is Outcome.WRONG and (facts or any(s.label in COMPARED for s in check.sections))
+
+
+def _key(check: Check) -> tuple[str, ...]:
+    """What two checks of the same cause have in common."""
+    if check.diagnosis:
+        return "bug", check.diagnosis
+    if check.outcome is Outcome.TIMED_OUT:
+        return (check.outcome,)
+    if lines := _text(check, Label.TRACEBACK):
+        return "line", check.outcome, lines
+    if check.outcome is not Outcome.WRONG:
+        return "event", check.outcome, _text(check, Label.EVENT, Label.CONTRACT)
+    if pattern := _text(check, Label.PATTERN):
+        return "pattern", subject(check), pattern
+    return "sentence", subject(check), _text(check, Label.CONTRACT, Label.EVENT)
