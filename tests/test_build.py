@@ -92,7 +92,7 @@ class Twice:
 # %% [markdown] tags=["solution"]
 # And a class.
 '''
-STUB = '''\
+OLD_HEADER = """\
 # ---
 # jupyter:
 #   jupytext:
@@ -105,6 +105,8 @@ STUB = '''\
 #     name: python3
 # ---
 
+"""  # as stubs had it
+STUB = '''\
 # %% [markdown]
 # # Double
 #
@@ -281,9 +283,9 @@ def test_a_notebook_worked_in_is_never_overwritten(kata, trace):
     assert (kata.stub.read_text(), kata.notebook.read_bytes()) == (STUB, before)
 
 
-def test_a_header_that_jupyterlab_rewrote_is_nobodys_work(kata):
+def test_a_header_such_as_jupytext_writes_is_nobodys_work(kata):
     build.build(root=kata.root)
-    kata.stub.write_text(STUB.replace("format_name: percent", "format_name: percent\n#       jupytext_version: 1.19"))
+    kata.stub.write_text(OLD_HEADER + STUB)
     assert build.build(check=True, root=kata.root) == (True, [])
     change_master(kata)
     assert build.build(root=kata.root)[1] == ["wrote katas/basics/double.py and notebooks/basics/double.ipynb"]
