@@ -321,6 +321,13 @@ def test_jupytext_pairs_each_notebook_with_its_script():
 
 
 @pytest.mark.parametrize("name", list(katas()))
+def test_each_explanation_names_its_cost_in_time_and_in_bytes(name):
+    told = master.explanation(katas()[name]).partition("**What it costs.** ")[2].partition("\n\n")[0]
+    assert "$O(" in told
+    assert "bytes" in told
+
+
+@pytest.mark.parametrize("name", list(katas()))
 def test_the_notebook_gives_its_stub_back(name):
     from dojo.content import sync
 

@@ -15,8 +15,8 @@
 # - **`q_len = 0`** gives an empty mask of shape `(0, k_len)`.
 # - **A negative length, or `k_len < q_len`,** is a `ValueError` whose message holds the offending values: the negative
 #   length, or both lengths where neither is negative.
-# - **No loops.** The number of tensor operations does not grow with the lengths.
-#   The computation stays in PyTorch, without NumPy, and no tensor on the way is much larger than the mask.
+# - **No loops.** The number of tensor operations does not grow with the lengths. The computation stays in PyTorch,
+#   without NumPy, and no intermediate tensor is much larger than the mask.
 # - **Each call** gives a mask of its own, which the caller may overwrite.
 # - **Not graded:** which of two negative lengths is named.
 #

@@ -8,8 +8,8 @@
 # Nearly all weights of a transformer sit in layers like this one. It mixes the entries of each vector, the same way for
 # every token. Modern models leave out the bias.
 #
-# **Write** `Linear(in_features, out_features, *, device=None, dtype=None)` with `forward(x)`, from
-# `(..., in_features)` to `(..., out_features)`, with any number of leading dimensions, none included.
+# **Write** `Linear(in_features, out_features, *, device=None, dtype=None)` with `forward(x)`, from `(..., in_features)`
+# to `(..., out_features)`, with any number of leading dimensions, also none.
 #
 # - **Parameter**, and no other: `weight`, stored `(out_features, in_features)`. No bias.
 # - **Initialisation**: a normal of mean 0 and variance $2 / (\text{in\_features} + \text{out\_features})$, truncated

@@ -11,7 +11,7 @@
 #
 # - The mean runs over the **last dimension**. $\varepsilon$ is `eps`, and stands **inside** the root.
 # - **Parameter**, and no other: `weight`, of shape `(d_model,)`, initialised to ones.
-# - **Dtype.** The result has the dtype of the input. float16 and bfloat16 are squared, averaged and divided in
+# - **Dtype.** The result has the dtype of the input. float16 and bfloat16 inputs are squared, averaged and divided in
 #   float32: the square of 300 is beyond float16. Before the weight multiplies, the normed vector may be rounded once
 #   more. float64 in, float64 out; float32 accuracy is enough.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow to `x` and `weight`. No loops.

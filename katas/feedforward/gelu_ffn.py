@@ -11,13 +11,13 @@
 # from `(..., d_model)` to `(..., d_model)`.
 #
 # - **Parameters**, and no others: `fc1.weight` `(d_ff, d_model)`, `fc1.bias` `(d_ff,)`, `fc2.weight` `(d_model, d_ff)`,
-#   `fc2.bias` `(d_model,)`. The initialisation is yours.
-# - **gelu** is the exact one, by the error function, not the approximation by tanh.
+#   `fc2.bias` `(d_model,)`. Initialise them as you like.
+# - **gelu** is the exact function, with erf, not the approximation with tanh.
 # - **Dropout** acts on the hidden vector, after gelu, and **only in training mode**: each entry is set to 0 with
 #   probability `dropout`, and the others are divided by `1 - dropout`. Every call draws anew, and no gradient flows
-#   through an entry that was dropped. In evaluation mode nothing is dropped or scaled. Behind the second layer, on the
-#   result, as in BERT and GPT-2, is right too.
-# - **`dropout=1.0`** drops every entry: what is left, and its gradients, is finite.
+#   through an entry that was dropped. In evaluation mode nothing is dropped or scaled. Dropout on the result instead,
+#   after the second layer, as in BERT and GPT-2, is right too.
+# - **`dropout=1.0`** drops every entry: the result and all gradients stay finite.
 # - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 gelu is computed in float32.
 #   float64 in, float64 out; float32 accuracy is enough.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. No loops.
