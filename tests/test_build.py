@@ -92,7 +92,7 @@ class Twice:
 # %% [markdown] tags=["solution"]
 # And a class.
 '''
-STUB = '''\
+OLD_HEADER = """\
 # ---
 # jupyter:
 #   jupytext:
@@ -105,6 +105,8 @@ STUB = '''\
 #     name: python3
 # ---
 
+"""  # as stubs had it
+STUB = '''\
 # %% [markdown]
 # # Double
 #
@@ -281,9 +283,9 @@ def test_a_notebook_worked_in_is_never_overwritten(kata, trace):
     assert (kata.stub.read_text(), kata.notebook.read_bytes()) == (STUB, before)
 
 
-def test_a_header_that_jupyterlab_rewrote_is_nobodys_work(kata):
+def test_a_header_such_as_jupytext_writes_is_nobodys_work(kata):
     build.build(root=kata.root)
-    kata.stub.write_text(STUB.replace("format_name: percent", "format_name: percent\n#       jupytext_version: 1.19"))
+    kata.stub.write_text(OLD_HEADER + STUB)
     assert build.build(check=True, root=kata.root) == (True, [])
     change_master(kata)
     assert build.build(root=kata.root)[1] == ["wrote katas/basics/double.py and notebooks/basics/double.ipynb"]
@@ -316,6 +318,13 @@ def test_jupytext_pairs_each_notebook_with_its_script():
         book, script = str(kata.notebook), str(kata.stub)
         formats = notebook_formats(nbformat.read(book, as_version=4), load_jupytext_config(book), book)
         assert {path for path, _ in paired_paths(book, {"extension": ".ipynb"}, formats)} == {book, script}
+
+
+@pytest.mark.parametrize("name", list(katas()))
+def test_each_explanation_names_its_cost_in_time_and_in_bytes(name):
+    told = master.explanation(katas()[name]).partition("**What it costs.** ")[2].partition("\n\n")[0]
+    assert "$O(" in told
+    assert "bytes" in told
 
 
 @pytest.mark.parametrize("name", list(katas()))

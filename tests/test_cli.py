@@ -47,7 +47,7 @@ def test_a_wrong_command_names_the_near_one(capsys):
     assert main.main(["grad", "rope"]) == 2
     assert capsys.readouterr().err == "dojo: there is no command 'grad': did you mean grade?\n"
     assert main.main(["zzz"]) == 2
-    assert "there are grade, list, hint" in capsys.readouterr().err
+    assert "there are grade, list, show, hint" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

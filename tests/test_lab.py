@@ -97,3 +97,4 @@ def test_an_answer_typed_in_lab_is_judged_there_saved_on_both_sides_and_graded_a
     assert done.returncode == 0, done.stdout + done.stderr
     assert "softmax: passed" in done.stdout
     assert '# check("softmax")' in master.read_text(kata.stub)
+    assert master.read_text(kata.stub).startswith("# %% [markdown]\n# # ")  # no header came with Jupytext

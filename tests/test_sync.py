@@ -11,7 +11,7 @@ import pytest
 from dojo.content import build, files, master
 from dojo.content.sync import Conflict, SyncError, pending, record, script_text, sync
 from dojo.practice import progress
-from tests.test_build import STUB, change_master, make
+from tests.test_build import OLD_HEADER, STUB, change_master, make
 
 ANSWER = STUB.replace("raise NotImplementedError", "return x + x", 1)
 
@@ -341,11 +341,15 @@ def test_recording_takes_both_sides_as_agreed(kata):
     assert json.loads((kata.home / "sync.json").read_text())["double"].keys() == {"script", "notebook"}
 
 
-def test_the_script_keeps_its_own_header(kata):
-    mine = STUB.replace("name: python3", "name: my-kernel")
-    kata.stub.write_text(mine)
-    sync(kata)
+def test_the_script_keeps_its_own_header_and_gets_none(kata):
     edit_notebook(kata)
     sync(kata)
+    assert kata.stub.read_text().startswith("# %% [markdown]\n# # Double\n")
+    kata.stub.write_text(OLD_HEADER.replace("name: python3", "name: my-kernel") + kata.stub.read_text())
+    sync(kata)
+    edit_notebook(kata, "return 2 * x", "return x * 2")
+    sync(kata)
+    assert kata.stub.read_text().startswith("# ---\n# jupyter:\n")
     assert "#     name: my-kernel" in kata.stub.read_text()
-    assert script_text(nbformat.read(kata.notebook, as_version=4), None).startswith("# ---\n# jupyter:\n")
+    assert "return x * 2" in kata.stub.read_text()
+    assert script_text(nbformat.read(kata.notebook, as_version=4), None).startswith("# %% [markdown]\n# # Double\n")

@@ -35,6 +35,13 @@ def _list(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     return katas.show_list()
 
 
+def _show(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    from dojo.cli import katas
+    from dojo.cli.selection import selected_one
+
+    return katas.show_statement(selected_one(args.name))
+
+
 def _hint(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     from dojo.cli import katas
     from dojo.cli.selection import selected_one
@@ -150,6 +157,7 @@ COMMANDS = {
         "exit status: 0 when every kata named passed, 1 when one did not, 2 for a wrong command line or missing file",
     ),
     "list": Command("list the katas by track, and how your attempts stand", arguments.nothing, _list),
+    "show": Command("show what a kata asks for", arguments.show, _show, "  nox -s show -- rope"),
     "hint": Command(
         "show one more hint", arguments.hint, _hint, "  nox -s hint -- rope\n  nox -s hint -- rope --again"
     ),

@@ -1,4 +1,4 @@
-"""`list`, `hint` and `reveal`: what there is to practise, and what helps."""
+"""`list`, `show`, `hint` and `reveal`: what there is to practise, and what helps."""
 
 from __future__ import annotations
 
@@ -44,6 +44,16 @@ def show_list(root: Path = ROOT) -> int:
     return 0
 
 
+def show_statement(kata: Kata) -> int:
+    """Print what the kata asks for, and where it is written."""
+    after = (
+        f"Level {kata.level}, {kata.minutes} minutes. Write it in `{kata.say(kata.stub)}`. "
+        f"`nox -s grade -- {kata.name}` grades it; `nox -s hint -- {kata.name}` helps a little."
+    )
+    Screen(sys.stdout).markdown(f"{master.statement(kata)}\n\n{after}", paged=True)
+    return 0
+
+
 def show_hint(kata: Kata, again: bool = False) -> int:
     """Print the next hint; `again` starts over with the first."""
     Screen(sys.stdout).markdown(progress.next_hint(kata, again))
@@ -70,6 +80,7 @@ def _show_code(code: str) -> None:
         print(code, end="")
         return
     from rich.console import Console
-    from rich.syntax import Syntax
 
-    Console().print(Syntax(code, "python", background_color="default"))
+    from dojo.verdict.screen.markdown import highlighted
+
+    Console().print(highlighted(code), soft_wrap=True)  # lines that the terminal breaks can be copied whole

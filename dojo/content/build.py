@@ -27,7 +27,11 @@ def notebook(stub: str) -> NotebookNode:
     node.nbformat, node.nbformat_minor = 4, 5
     for index, cell in enumerate(node.cells):
         cell.id = f"{index:02d}-{files.digest(cell.source)[:8]}"
-    node.metadata.pop("jupytext", None)
+    if not split(stub)[0]:
+        node.metadata["kernelspec"] = {"display_name": "Python 3", "language": "python", "name": "python3"}
+        node.metadata["jupytext"] = {"notebook_metadata_filter": "-all"}  # Jupyter must not give the script a header
+    else:
+        node.metadata.pop("jupytext", None)
     node.metadata["language_info"] = {"name": "python"}
     node.metadata["dojo"] = {"stub": _stub_mark(stub), "cells": _cells_mark(node)}
     return node

@@ -20,20 +20,8 @@ if TYPE_CHECKING:
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 NOTEBOOK_ONLY = "active-ipynb"  # Jupytext's tag
+ARXIV = re.compile(r"(?<!\[)arXiv:(\d{4}\.\d{4,5}(?:v\d+)?|[a-z-]+(?:\.[A-Z]{2})?/\d{7}(?:v\d+)?)")
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-
-HEADER = """\
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---"""  # of a script whose own is lost
 
 
 @dataclass
@@ -62,7 +50,7 @@ class Cell:
 def stub_text(kata: Kata) -> str:
     """The master without hints, solution cells and solution bodies. Needs no jupytext, for every grading asks it."""
     text = read_text(kata.master)
-    header, cells = split(text)
+    cells = split(text)[1]
     scopes = _scopes(kata, text)
     kept: list[tuple[Cell, str]] = []
     for cell in cells:
@@ -74,7 +62,7 @@ def stub_text(kata: Kata) -> str:
         if any(line.strip() for line in lines):
             kept.append((cell, "\n".join(lines).strip("\n")))
     kept.append(_grading(kata))
-    stub = _script(header, kept)
+    stub = _script(kept)
     try:
         ast.parse(stub)
     except SyntaxError as error:
@@ -84,14 +72,14 @@ def stub_text(kata: Kata) -> str:
 
 def lesson_text(kata: Kata) -> str:
     """The master as a lesson: statement, answer, explanation and figures, without hints and markers."""
-    header, cells = split(read_text(kata.master))
+    cells = split(read_text(kata.master))[1]
     kept: list[tuple[Cell, str]] = []
     for cell in cells:
         if "hint" not in cell.tags:
             lines = [line for line in cell.lines if line.strip() not in (BEGIN, END)]
             lines = [*lines, *_origins(kata)] if cell.markdown and not kept else lines
             kept.append((cell, "\n".join(lines).strip("\n")))
-    return _script(header, kept)
+    return _script(kept)
 
 
 def hints(kata: Kata) -> list[str]:
@@ -115,6 +103,11 @@ def questions(kata: Kata) -> str:
     """What an interviewer asks next, with points of good answers, in Markdown."""
     cells = split(read_text(kata.master))[1]
     return "\n\n".join(cell.prose for cell in cells if cell.markdown and "questions" in cell.tags)
+
+
+def linked(markdown: str) -> str:
+    """Markdown in which each arXiv id, `arXiv:1706.03762` or `arXiv:cs/0112017`, is a link."""
+    return ARXIV.sub(r"[\g<0>](https://arxiv.org/abs/\1)", markdown)
 
 
 def solution_code(master: str) -> str:
@@ -171,7 +164,7 @@ def _origins(kata: Kata) -> list[str]:
     """What the kata builds on and where it comes from, as the last lines of its statement."""
     said = f"**Builds on** {', '.join(kata.builds_on)}. " if kata.builds_on else ""
     said += f"**Sources:** {'; '.join(kata.sources)}." if kata.sources else ""
-    lines = textwrap.wrap(said, 120, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
+    lines = textwrap.wrap(linked(said), 120, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
     return ["#", *lines] if lines else []
 
 
@@ -187,19 +180,6 @@ def _grading(kata: Kata) -> tuple[Cell, str]:
     ]
     cell = Cell(f'# %% tags=["{NOTEBOOK_ONLY}"]', [f"# {line}".rstrip() for line in code], 0)
     return cell, "\n".join(cell.lines)
-
-
-def _stub_header(header: str) -> str:
-    """The header without the `dojo:` block, which describes the kata and not the notebook."""
-    kept, depth = [], None
-    for line in header.split("\n"):
-        indent = len(line) - len(line.removeprefix("#").lstrip(" "))
-        if depth is not None and indent > depth:
-            continue
-        depth = indent if line.removeprefix("#").strip() == "dojo:" else None
-        if depth is None:
-            kept.append(line)
-    return "\n".join(kept) + "\n\n"
 
 
 def _scopes(kata: Kata, text: str) -> list[tuple[int, int, bool]]:
@@ -234,9 +214,9 @@ def _without_solution(kata: Kata, cell: Cell, scopes: list[tuple[int, int, bool]
     return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines)).split("\n")
 
 
-def _script(header: str, cells: list[tuple[Cell, str]]) -> str:
-    """A percent script of these cells and their bodies."""
-    parts = [_stub_header(header)]
+def _script(cells: list[tuple[Cell, str]]) -> str:
+    """A percent script of these cells and their bodies, without a header: the notebook says what Jupytext must know."""
+    parts = []
     for (cell, body), (following, next_body) in zip(cells, [*cells[1:], (None, "")], strict=True):
         blank = _blank_lines(cell, body, following, next_body)
         parts.append(f"{cell.marker}\n{body}\n" + "\n" * blank)

@@ -209,15 +209,15 @@ def _notebook(kata: Kata, script: str, old: NotebookNode | None) -> NotebookNode
 
 
 def script_text(node: NotebookNode, old: bytes | None) -> str:
-    """The notebook as a script, with the header and the newlines of the old one."""
+    """The notebook as a script, with the header, if any, and the newlines of the old one."""
     import jupytext
 
-    header = master.split((old or b"").decode("utf-8-sig", "replace").replace("\r\n", "\n"))[0] or master.HEADER
+    header = master.split((old or b"").decode("utf-8-sig", "replace").replace("\r\n", "\n"))[0]
     bare = node.copy()
     bare.metadata = type(node)({"jupytext": {"notebook_metadata_filter": "-all"}})
     body = jupytext.writes(bare, fmt="py:percent")
     body = body[len(master.split(body)[0]) :].lstrip("\n")
-    text = f"{header}\n\n{body}"
+    text = f"{header}\n\n{body}" if header else body
     return text.replace("\n", "\r\n") if b"\r\n" in (old or b"") else text
 
 

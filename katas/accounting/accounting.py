@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Counting parameters, operations and bytes
 #
@@ -20,8 +8,8 @@
 # **lm**.
 #
 # **Given** is `Config(vocab_size, d_model, num_layers, num_heads, d_ff, num_kv_heads=None, gated=True, tied=False)`.
-# Leave it as it is. `num_kv_heads` None means `num_heads`. **Gated** is SwiGLU, three matrices of `d_model × d_ff`;
-# not gated are two. **Tied** means that embedding and head are one matrix.
+# Leave it as it is. `num_kv_heads` None means `num_heads`. **Gated** means SwiGLU, with three matrices of
+# `d_model × d_ff`; otherwise there are two. **Tied** means that embedding and head are one matrix.
 #
 # **Write** three functions:
 #
@@ -41,8 +29,8 @@
 # All results are exact whole numbers. `head_dim` is `d_model / num_heads`, and keys and values have
 # `num_kv_heads * head_dim` columns.
 #
-# - **Sizes are multiplied,** not counted out: the operations for 100 million tokens are told at once.
-# - **Not graded:** a float in the dict where it is exact, further entries of the dict, and sizes that do not divide.
+# - **Sizes are multiplied,** not counted one by one: 100 million tokens take no longer than one.
+# - **Not graded:** floats in the dict that are exact, further entries of the dict, and sizes that do not divide.
 #
 # **Known answers.** The shape of GPT-2 XL, `Config(50257, 1600, 48, 25, 6400)`: 2.127 billion parameters, 8.51 GB in
 # float32, 4.51 TFLOP forward at 1,024 tokens; at 16,384 tokens attention passes half of the total. The shape of GPT-3,
@@ -53,8 +41,9 @@
 # $2 \cdot 5 \cdot 64 = 640$, `attention` $2 \cdot 2 \cdot 5 \cdot 5 \cdot 4 = 400$, `ffn` $2 \cdot 5 \cdot 96 = 960$,
 # `lm_head` $2 \cdot 5 \cdot 40 = 400$, `total` 2400. The cache has $2 \cdot 5 \cdot 4 = 40$ numbers, 80 bytes.
 #
-# **Builds on** lm. **Sources:** Kaplan et al. 2020: Scaling laws for neural language models, arXiv:2001.08361; Hoffmann
-# et al. 2022: Training compute-optimal large language models, appendix F, arXiv:2203.15556.
+# **Builds on** lm. **Sources:** Kaplan et al. 2020: Scaling laws for neural language models,
+# [arXiv:2001.08361](https://arxiv.org/abs/2001.08361); Hoffmann et al. 2022: Training compute-optimal large language
+# models, appendix F, [arXiv:2203.15556](https://arxiv.org/abs/2203.15556).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Causal self-attention with RoPE
 #
@@ -32,19 +20,19 @@
 # - **RoPE** as in **rope**, on each head of the queries and keys: at position $p$ the pair of entries `(2i, 2i + 1)`
 #   turns by $\varphi = p \cdot \theta^{-2i/\text{head\_dim}}$:
 #   $(a, b) \to (a \cos\varphi - b \sin\varphi,\; a \sin\varphi + b \cos\varphi)$.
-# - **`positions`** are integers, int32 or int64, of shape `(seq,)` or `(batch, seq)`. Left out, they are
-#   `0 ... seq - 1`. They say how far to rotate. **Who sees whom** goes by the order in the sequence alone:
-#   token `i` attends to tokens `0 ... i`, whatever their positions.
-# - **Tables** of cosines and sines are made once, at construction, and may come from anywhere, NumPy too; the
-#   computation on inputs stays in PyTorch. They never show in `state_dict()`. They work on the device that the module
-#   was moved to, and lose no precision when it is cast to bfloat16 or float16.
+# - **`positions`** are integers, int32 or int64, of shape `(seq,)` or `(batch, seq)`. By default they are
+#   `0 ... seq - 1`. They only say how far to rotate. **Who attends to whom** depends on the order in the sequence
+#   alone: token `i` attends to tokens `0 ... i`, whatever their positions.
+# - **Tables** of cosines and sines are made once, at construction, with anything, NumPy included; the computation on
+#   inputs stays in PyTorch. They never show in `state_dict()`. They work on the device that the module was moved to,
+#   and lose no precision when it is cast to bfloat16 or float16.
 # - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 softmax and rotation are computed in
 #   float32, at far positions too. Queries, keys, scores and weights may each be rounded to the dtype of the inputs, as
 #   Llama does, but scores of float16 inputs near 300 must not overflow. float64 in, float64 out; float32 accuracy is
 #   enough.
 # - **Errors** are `ValueError`s that hold the offending values. When the module is built or called: `d_model` not a
-#   multiple of `num_heads`, `num_heads` not a multiple of `num_kv_heads`, an odd `head_dim`.
-#   At the call: a position outside `[0, max_seq_len)`, which a sequence that is too long has too.
+#   multiple of `num_heads`, `num_heads` not a multiple of `num_kv_heads`, an odd `head_dim`. At the call: a position
+#   outside `[0, max_seq_len)`. The default positions of a sequence that is too long are outside too.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over heads, batch or positions.
 # - **Not graded**: inputs of another dtype than the parameters, and heads below 1.
 #
@@ -56,8 +44,10 @@
 # For $x = ((1, 0), (0, 1))$ the query of token 1, turned, is $(-\sin 1, \cos 1)$. Its scores are $-0.595$ and $0.707$,
 # its weights $0.214$ and $0.786$, and the result is $(0.214, 0.786)$.
 #
-# **Builds on** rope, causal_mask, gqa. **Sources:** Vaswani et al. 2017: Attention is all you need, arXiv:1706.03762;
-# Su et al. 2021: RoFormer, arXiv:2104.09864, section 3.4; Ainslie et al. 2023: GQA, arXiv:2305.13245.
+# **Builds on** rope, causal_mask, gqa. **Sources:** Vaswani et al. 2017: Attention is all you need,
+# [arXiv:1706.03762](https://arxiv.org/abs/1706.03762); Su et al. 2021: RoFormer,
+# [arXiv:2104.09864](https://arxiv.org/abs/2104.09864), section 3.4; Ainslie et al. 2023: GQA,
+# [arXiv:2305.13245](https://arxiv.org/abs/2305.13245).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Causal mask
 #
@@ -27,8 +15,8 @@
 # - **`q_len = 0`** gives an empty mask of shape `(0, k_len)`.
 # - **A negative length, or `k_len < q_len`,** is a `ValueError` whose message holds the offending values: the negative
 #   length, or both lengths where neither is negative.
-# - **No loops.** The number of tensor operations does not grow with the lengths.
-#   The computation stays in PyTorch, without NumPy, and no tensor on the way is much larger than the mask.
+# - **No loops.** The number of tensor operations does not grow with the lengths. The computation stays in PyTorch,
+#   without NumPy, and no intermediate tensor is much larger than the mask.
 # - **Each call** gives a mask of its own, which the caller may overwrite.
 # - **Not graded:** which of two negative lengths is named.
 #
@@ -39,7 +27,8 @@
 #  [True, True, True, True ]]
 # ```
 #
-# **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.2.3, arXiv:1706.03762.
+# **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.2.3,
+# [arXiv:1706.03762](https://arxiv.org/abs/1706.03762).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Grouped-query attention
 #
@@ -29,20 +17,20 @@
 #   - `q_proj.weight` and `o_proj.weight`, each `(d_model, d_model)`;
 #   - `k_proj.weight` and `v_proj.weight`, each `(num_kv_heads * head_dim, d_model)`.
 #
-#   `nn.Linear(bias=False)` is allowed. The initialisation is yours.
+#   `nn.Linear(bias=False)` is allowed. Initialise them as you like.
 # - **Heads.** Query head `h` owns the rows `h * head_dim ... (h + 1) * head_dim - 1` of the query weight.
 #   Key/value head `g` owns the rows `g * head_dim ... (g + 1) * head_dim - 1` of the key and value weights.
 #   Query head `h` reads key/value head `h // (num_heads // num_kv_heads)`.
 #   Its output stands in the places of its rows when the heads are joined.
-# - **`mask`** is boolean, True = may attend. It broadcasts against `(batch, num_heads, seq, seq)` and has two to
-#   four dimensions. It may differ from query head to query head. However large or low the scores are, a key behind the
-#   mask has no influence.
+# - **`mask`** is boolean, True = may attend. It broadcasts against `(batch, num_heads, seq, seq)` and has two to four
+#   dimensions. It may differ from query head to query head. A masked key has no influence, however large or small the
+#   scores are.
 # - **A query that may attend to nothing** gets exact zeros, and all gradients stay finite.
-# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 softmax is computed in float32.
-#   Scores and weights may each be rounded to the dtype of the inputs beside it, as Llama does, but scores of float16
-#   inputs near 300 must not overflow. float64 in, float64 out; float32 accuracy is enough.
-# - **Errors.** If `num_heads` is not a multiple of `num_kv_heads`, or `d_model` not one of `num_heads`:
-#   a `ValueError` that holds both numbers, when it is built or called.
+# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 softmax is computed in float32. The
+#   scores before it and the weights after it may be rounded to the dtype of the inputs, as Llama does, but scores of
+#   float16 inputs near 300 must not overflow. float64 in, float64 out; float32 accuracy is enough.
+# - **Errors.** If `num_heads` is not a multiple of `num_kv_heads`, or `d_model` is not a multiple of `num_heads`: a
+#   `ValueError` that holds both numbers, when the module is built or called.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over heads, groups or batch.
 # - **Not graded**: masks of one dimension or of another dtype than bool, inputs of another dtype than the parameters,
 #   and heads below 1.
@@ -55,7 +43,7 @@
 # The result is `[5, 5, 7, 7]`. It is not `[5, 7, 5, 7]`.
 #
 # **Builds on** mha, mqa. **Sources:** Ainslie et al. 2023: GQA, training generalized multi-query transformer models,
-# arXiv:2305.13245.
+# [arXiv:2305.13245](https://arxiv.org/abs/2305.13245).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Multi-head attention
 #
@@ -28,17 +16,17 @@
 # - **The result** has shape `(batch, q_len, d_model)`.
 # - **Parameters**, and no others: `q_proj.weight`, `k_proj.weight`, `v_proj.weight`, `o_proj.weight`, each
 #   `(d_model, d_model)`, stored `(out_features, in_features)`. No biases. `nn.Linear(bias=False)` is allowed.
-#   The initialisation is yours.
+#   Initialise them as you like.
 # - **Heads.** Head `h` owns the rows `h * head_dim ... (h + 1) * head_dim - 1` of the query, key and value weights.
 #   Its output stands in the same places when the heads are joined.
 # - **Scale.** $d$ in the formula is `head_dim`.
-# - **`mask`** is boolean, True = may attend. It broadcasts against `(batch, num_heads, q_len, k_len)`.
-#   It has two to four dimensions: `(q_len, k_len)` and `(batch, 1, 1, k_len)` are common.
-#   However large or low the scores are, a key behind the mask has no influence.
+# - **`mask`** is boolean, True = may attend. It broadcasts against `(batch, num_heads, q_len, k_len)`. It has two to
+#   four dimensions: `(q_len, k_len)` and `(batch, 1, 1, k_len)` are common. A masked key has no influence, however
+#   large or small the scores are.
 # - **A query that may attend to nothing** gets exact zeros, and all gradients stay finite.
-# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 softmax is computed in float32.
-#   Scores and weights may each be rounded to the dtype of the inputs beside it, as Llama does, but scores of float16
-#   inputs near 300 must not overflow. float64 in, float64 out; float32 accuracy is enough.
+# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 softmax is computed in float32. The
+#   scores before it and the weights after it may be rounded to the dtype of the inputs, as Llama does, but scores of
+#   float16 inputs near 300 must not overflow. float64 in, float64 out; float32 accuracy is enough.
 # - **Errors.** If `d_model` is not a multiple of `num_heads`: a `ValueError` that holds both, when the module is built
 #   or called.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over heads or batch.
@@ -55,7 +43,7 @@
 # Head 1 sees only ones. The result is `[[0.5, 1], [0.731, 1]]`.
 #
 # **Builds on** softmax, linear, sdpa. **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.2.2,
-# arXiv:1706.03762.
+# [arXiv:1706.03762](https://arxiv.org/abs/1706.03762).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

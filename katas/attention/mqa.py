@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Multi-query attention
 #
@@ -28,15 +16,15 @@
 #   - `q_proj.weight` and `o_proj.weight`, each `(d_model, d_model)`;
 #   - `k_proj.weight` and `v_proj.weight`, each `(head_dim, d_model)`.
 #
-#   `nn.Linear(bias=False)` is allowed. The initialisation is yours.
+#   `nn.Linear(bias=False)` is allowed. Initialise them as you like.
 # - **Heads.** Query head `h` owns the rows `h * head_dim ... (h + 1) * head_dim - 1` of the query weight.
 #   Its output stands in the same places when the heads are joined.
-# - **`mask`** is boolean, True = may attend. It broadcasts against `(batch, num_heads, seq, seq)` and has two to
-#   four dimensions. However large or low the scores are, a key behind the mask has no influence.
+# - **`mask`** is boolean, True = may attend. It broadcasts against `(batch, num_heads, seq, seq)` and has two to four
+#   dimensions. A masked key has no influence, however large or small the scores are.
 # - **A query that may attend to nothing** gets exact zeros, and all gradients stay finite.
-# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 softmax is computed in float32.
-#   Scores and weights may each be rounded to the dtype of the inputs beside it, as Llama does, but scores of float16
-#   inputs near 300 must not overflow. float64 in, float64 out; float32 accuracy is enough.
+# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 softmax is computed in float32. The
+#   scores before it and the weights after it may be rounded to the dtype of the inputs, as Llama does, but scores of
+#   float16 inputs near 300 must not overflow. float64 in, float64 out; float32 accuracy is enough.
 # - **Errors.** If `d_model` is not a multiple of `num_heads`: a `ValueError` that holds both, when the module is built
 #   or called.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over heads or batch.
@@ -55,7 +43,7 @@
 # The result is `[[0.5, 0.5], [0.731, 0.881]]`.
 #
 # **Builds on** mha. **Sources:** Shazeer 2019: Fast transformer decoding: one write-head is all you need,
-# arXiv:1911.02150.
+# [arXiv:1911.02150](https://arxiv.org/abs/1911.02150).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Scaled dot-product attention
 #
@@ -21,14 +9,14 @@
 # **Write** `scaled_dot_product_attention(q, k, v, mask=None)`.
 #
 # - **`q`** has shape `(..., s, d_k)`, **`k`** `(..., t, d_k)`, **`v`** `(..., t, d_v)`. The result is `(..., s, d_v)`.
-# - **Leading dimensions broadcast**, as in `torch.matmul`: `q` of `(2, 1, s, d_k)` meets `k` of `(3, t, d_k)`.
-#   There may be none at all.
-# - **`mask`** is boolean, True = may attend. It broadcasts against `(..., s, t)`, and has two dimensions at least.
-#   However large or low the scores are, a key behind the mask has no influence.
+# - **Leading dimensions broadcast**, as in `torch.matmul`: `q` may be `(2, 1, s, d_k)` and `k` `(3, t, d_k)`. There may
+#   also be none.
+# - **`mask`** is boolean, True = may attend. It broadcasts against `(..., s, t)`, and has at least two dimensions. A
+#   masked key has no influence, however large or small the scores are.
 # - **A query that may attend to nothing** gets exact zeros, and all gradients stay finite.
-# - **Dtype.** The result has the dtype of the inputs. With float16 or bfloat16 softmax is computed in float32.
-#   Scores and weights may each be rounded to the dtype of the inputs beside it, as Llama does, but scores of float16
-#   inputs near 300 must not overflow. float64 in, float64 out; float32 accuracy is enough.
+# - **Dtype.** The result has the dtype of the inputs. With float16 or bfloat16 softmax is computed in float32. The
+#   scores before it and the weights after it may be rounded to the dtype of the inputs, as Llama does, but scores of
+#   float16 inputs near 300 must not overflow. float64 in, float64 out; float32 accuracy is enough.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow back to `q`, `k` and `v`.
 # - **No loops** over batch, queries or keys.
 # - **Not graded**: masks of one dimension or of another dtype than bool, and no keys at all.
@@ -41,7 +29,8 @@
 # The weights are $3/4$ and $1/4$, and the result is $3 + 2 = 5$.
 # With the second key masked it is $4$, and with both masked $0$.
 #
-# **Builds on** softmax. **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.2.1, arXiv:1706.03762.
+# **Builds on** softmax. **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.2.1,
+# [arXiv:1706.03762](https://arxiv.org/abs/1706.03762).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -1,35 +1,23 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
-# # Sigmoid, SiLU and GELU
+# # `sigmoid`, `silu` and `gelu`
 #
 # $$\sigma(x) = \frac{1}{1 + e^{-x}}, \qquad \mathrm{silu}(x) = x\,\sigma(x), \qquad
 # \mathrm{gelu}(x) = x \cdot \tfrac12 \Big(1 + \mathrm{erf}\big(x / \sqrt 2\big)\Big)$$
 #
-# SiLU and GELU are soft gates: each lets its input through by a share between 0 and 1 that grows with the input. The
-# formulas are short. What makes the kata is that **values and gradients** must be right far from zero, where $e^{-x}$
-# overflows.
+# `silu` and `gelu` are soft gates: each multiplies its input by a share between 0 and 1 that grows with the input. The
+# formulas are short. The hard part is far from zero, where $e^{-x}$ overflows: **values and gradients** must be right
+# there too.
 #
 # **Write** three functions, `sigmoid(x)`, `silu(x)` and `gelu(x)`. Each works on every element of a floating tensor
 # of any shape, and returns a tensor of the same shape and dtype.
 #
-# - **gelu** is the exact one, by the error function, not the approximation by tanh.
-# - **Far from zero** everything is finite and right, values and gradients, as at ±1e4: `sigmoid` is 1 and 0 there with
-#   gradient 0, `silu` and `gelu` are `x` and 0 with gradients 1 and 0.
+# - **gelu** is the exact function, with erf, not the approximation with tanh.
+# - **Far from zero**, as at ±1e4, all values and gradients are finite and right. At 1e4 `sigmoid` is 1 with gradient 0;
+#   `silu` and `gelu` are `x` with gradient 1. At -1e4 all three are 0 with gradient 0.
 # - **Dtype.** float16 and bfloat16 are computed in float32 and rounded once, at the end. float64 in, float64 out;
 #   float32 accuracy is enough.
 # - **`x` is not modified**, and may be non-contiguous or expanded. No loops.
-# - **Not graded:** the last digits of values that are as good as 0, such as `gelu(-5)`, and what inf and nan give.
+# - **Not graded:** the last digits of values very close to 0, such as `gelu(-5)`, and the results for inf and nan.
 #
 # Not allowed: `sigmoid`, `silu`, `gelu`, `glu`, `logsigmoid` and `softplus` of PyTorch, and their modules. `torch.exp`,
 # `torch.erf` and `torch.tanh` are allowed.
@@ -38,8 +26,9 @@
 # $0.75 \cdot 1.0986 = 0.824$. A normal distribution has 84.13 percent below 1, so `gelu(1)` is 0.8413 and `gelu(-1)`
 # is -0.1587.
 #
-# **Sources:** Hendrycks, Gimpel 2016: Gaussian error linear units, arXiv:1606.08415; Elfwing et al. 2017:
-# Sigmoid-weighted linear units, arXiv:1702.03118.
+# **Sources:** Hendrycks, Gimpel 2016: Gaussian error linear units,
+# [arXiv:1606.08415](https://arxiv.org/abs/1606.08415); Elfwing et al. 2017: Sigmoid-weighted linear units,
+# [arXiv:1702.03118](https://arxiv.org/abs/1702.03118).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

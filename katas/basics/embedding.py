@@ -1,22 +1,10 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Token embedding
 #
 # $$y_t = E[\mathrm{id}_t]$$
 #
-# A model computes with vectors, and text comes as numbers of tokens. The embedding is the table between them: row $i$
-# is the vector of token $i$. Looking a row up is the same as multiplying the table with a one-hot vector, only cheaper.
+# A model computes with vectors, but text arrives as token ids. The embedding is the table between them: row $i$ is the
+# vector of token $i$. Looking a row up is the same as multiplying the table with a one-hot vector, only cheaper.
 #
 # **Write** `Embedding(num_embeddings, embedding_dim, *, device=None, dtype=None)` with `forward(token_ids)`, from
 # integers of any shape `(...)` to `(..., embedding_dim)`.
@@ -24,11 +12,12 @@
 # - **Parameter**, and no other: `weight`, of shape `(num_embeddings, embedding_dim)`, initialised from a standard
 #   normal (mean 0, standard deviation 1) truncated at ±3. Two tables draw different numbers.
 # - **`token_ids`** are int32 or int64.
-# - **Errors.** An id outside the table is an `IndexError`, and so is a negative one. It must not wrap around.
+# - **Errors.** An id outside the table raises an `IndexError`. So does a negative id: it must not wrap around.
 # - **Gradients** of an id that occurs several times add up in its row. Rows that do not occur get zeros.
 # - **Dtype and device.** The parameter has the dtype and the device that the constructor is given; the result has
 #   those of the parameter.
-# - **Inputs are not modified**, and may be non-contiguous or expanded. A tensor of no ids gives no vectors. No loops.
+# - **Inputs are not modified**, and may be non-contiguous or expanded. A tensor of no ids gives an empty result. No
+#   loops.
 # - **Not graded:** ids of other dtypes, and what the message of the error says.
 #
 # Not allowed: `nn.Embedding`, `F.embedding`. Indexing, `torch.index_select`, `torch.gather` and one-hot products are
@@ -38,7 +27,8 @@
 # `[[5, 6], [1, 2], [5, 6]]`. If the loss is the sum of all entries, the gradient of row 2 is `[2, 2]`, of row 0
 # `[1, 1]`, and of row 1 `[0, 0]`.
 #
-# **Builds on** linear. **Sources:** Mikolov et al. 2013: Efficient estimation of word representations, arXiv:1301.3781.
+# **Builds on** linear. **Sources:** Mikolov et al. 2013: Efficient estimation of word representations,
+# [arXiv:1301.3781](https://arxiv.org/abs/1301.3781).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -1,23 +1,11 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # LayerNorm
 #
 # $$\mu = \frac1n \sum_j x_j, \qquad \sigma^2 = \frac1n \sum_j (x_j - \mu)^2, \qquad
 # y_i = \frac{x_i - \mu}{\sqrt{\sigma^2 + \varepsilon}} \cdot w_i + b_i$$
 #
-# Every vector is shifted to mean 0 and scaled to variance 1, and then a learned weight and bias put each entry where
-# the next layer wants it. No other vector of the batch takes part.
+# Every vector is shifted to mean 0 and scaled to variance 1. Then each entry is multiplied by a learned weight, and a
+# learned bias is added. Other vectors of the batch have no influence.
 #
 # **Write** `LayerNorm(d_model, eps=1e-5, *, device=None, dtype=None)` with `forward(x)`, from `(..., d_model)` to the
 # same shape.
@@ -27,9 +15,9 @@
 # - **Parameters**, and no others: `weight`, ones, and `bias`, zeros, both of shape `(d_model,)`.
 # - **Accuracy.** Even when the mean is $10^4$ times the spread, as in $(10000, 10001, 10002)$, no entry of the
 #   normalised vector is off by more than 0.01 in float32.
-# - **Dtype.** The result has the dtype of the input. float16 and bfloat16 are reduced
-#   and divided in float32, the mean included. Before weight and bias the normalised vector may be rounded once
-#   more. float64 in, float64 out; float32 accuracy is enough.
+# - **Dtype.** The result has the dtype of the input. With float16 or bfloat16 inputs, mean, variance and division are
+#   computed in float32. Before weight and bias the normalised vector may be rounded once more. float64 in, float64 out;
+#   float32 accuracy is enough.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow to `x`, `weight` and `bias`. No
 #   loops.
 # - **Not graded:** an `x` of another dtype than `weight`, and arguments that make no sense, such as an `eps` below 0.
@@ -39,7 +27,8 @@
 # **Example.** $x = (1, 3)$ has mean 2 and variance 1, so it becomes $(-1, 1)$. With `weight` = $(2, 2)$ and `bias` =
 # $(0, 5)$ that is $(-2, 7)$.
 #
-# **Builds on** rmsnorm. **Sources:** Ba, Kiros, Hinton 2016: Layer normalization, arXiv:1607.06450.
+# **Builds on** rmsnorm. **Sources:** Ba, Kiros, Hinton 2016: Layer normalization,
+# [arXiv:1607.06450](https://arxiv.org/abs/1607.06450).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

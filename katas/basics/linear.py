@@ -1,26 +1,15 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Linear layer
 #
 # $$y = W x, \qquad y_o = \sum_i W_{oi}\, x_i, \qquad
-# W_{oi} \sim \mathcal N\!\Big(0,\ \sigma^2 = \frac{2}{n_{in} + n_{out}}\Big) \text{ truncated at } \pm 3\sigma$$
+# W_{oi} \sim \mathcal N\!\Big(0,\ \sigma^2 = \frac{2}{n_{\mathrm{in}} + n_{\mathrm{out}}}\Big)
+# \text{ truncated at } \pm 3\sigma$$
 #
 # Nearly all weights of a transformer sit in layers like this one. It mixes the entries of each vector, the same way for
 # every token. Modern models leave out the bias.
 #
-# **Write** `Linear(in_features, out_features, *, device=None, dtype=None)` with `forward(x)`, from
-# `(..., in_features)` to `(..., out_features)`, with any number of leading dimensions, none included.
+# **Write** `Linear(in_features, out_features, *, device=None, dtype=None)` with `forward(x)`, from `(..., in_features)`
+# to `(..., out_features)`, with any number of leading dimensions, also none.
 #
 # - **Parameter**, and no other: `weight`, stored `(out_features, in_features)`. No bias.
 # - **Initialisation**: a normal of mean 0 and variance $2 / (\text{in\_features} + \text{out\_features})$, truncated

@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # RMSNorm
 #
@@ -23,7 +11,7 @@
 #
 # - The mean runs over the **last dimension**. $\varepsilon$ is `eps`, and stands **inside** the root.
 # - **Parameter**, and no other: `weight`, of shape `(d_model,)`, initialised to ones.
-# - **Dtype.** The result has the dtype of the input. float16 and bfloat16 are squared, averaged and divided in
+# - **Dtype.** The result has the dtype of the input. float16 and bfloat16 inputs are squared, averaged and divided in
 #   float32: the square of 300 is beyond float16. Before the weight multiplies, the normed vector may be rounded once
 #   more. float64 in, float64 out; float32 accuracy is enough.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow to `x` and `weight`. No loops.
@@ -34,7 +22,8 @@
 # **Example.** $x = (3, 4)$ has the mean square 12.5 and the root 3.536. With ones as weight the result is
 # $(0.849, 1.131)$. With `weight` = $(2, 1)$ it is $(1.697, 1.131)$.
 #
-# **Sources:** Zhang, Sennrich 2019: Root mean square layer normalization, arXiv:1910.07467.
+# **Sources:** Zhang, Sennrich 2019: Root mean square layer normalization,
+# [arXiv:1910.07467](https://arxiv.org/abs/1910.07467).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

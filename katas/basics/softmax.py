@@ -1,24 +1,11 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Stable softmax
 #
 # $$\mathrm{softmax}(x)_i = \frac{e^{x_i}}{\sum_j e^{x_j}}$$
 #
-# Softmax turns a row of scores into weights that are positive and sum to 1.
-# The sum runs over one dimension, `dim`; every other dimension is a batch.
-# Written as above it overflows: $e^{89}$ is already too large for float32.
-# Your version must not.
+# `softmax` turns a row of scores into weights that are positive and sum to 1. The sum runs over one dimension, `dim`;
+# every other dimension is a batch. Written as above it overflows: $e^{89}$ is already too large for float32. Your
+# version must not.
 #
 # **Write** `softmax(x, dim=-1)`. The result has the shape, dtype and device of `x`.
 #
@@ -29,11 +16,11 @@
 #   float32 accuracy is enough.
 # - **A row of only `-inf`** gives nan, as `torch.softmax` does. Do not hide it.
 # - **`dim`** may be any dimension of `x`, negative or not.
-# - **float16 and bfloat16** are computed in float32 and rounded once, at the end. So are their gradients: what is kept
-#   for the way back is not rounded.
+# - **float16 and bfloat16** are computed in float32 and rounded once, at the end. So are their gradients: what autograd
+#   keeps for the backward pass is not rounded.
 # - **`x` is not modified.** It may be non-contiguous or expanded. Gradients flow back to it.
 # - **No loops** over rows or entries, and no tensor that grows faster than `x`.
-# - **Not graded:** something tiny added to the sum, such as 1e-9. It is not needed, but float32 does not show it.
+# - **Not graded:** adding something tiny to the sum, such as 1e-9. It is not needed, and in float32 it changes nothing.
 #
 # Not allowed: every softmax, log-softmax, logsumexp (the cumulative one too) or fused attention operation of PyTorch,
 # forwards or backwards.
@@ -42,7 +29,7 @@
 # So `softmax(x)` is `[0.125, 0.25, 0.625]`. Add 1000 to every entry and the answer is the same.
 #
 # **Sources:** Blanchard, Higham, Higham 2021: Accurately computing the log-sum-exp and softmax functions; Milakov,
-# Gimelshein 2018: Online normalizer calculation for softmax, arXiv:1805.02867.
+# Gimelshein 2018: Online normalizer calculation for softmax, [arXiv:1805.02867](https://arxiv.org/abs/1805.02867).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Pre-norm and post-norm blocks
 #
@@ -38,8 +26,8 @@
 # `from mha import MultiHeadAttention`. Only the names of the parameters count.
 #
 # - **`mask`** is boolean, True = may attend. It is `(seq, seq)`, or has four dimensions and broadcasts against
-#   `(batch, num_heads, seq, seq)`. In the robust tier it may also be `(num_heads, seq, seq)`, and leave a query nothing
-#   to attend to: that query gets zeros from the attention, and all gradients stay finite.
+#   `(batch, num_heads, seq, seq)`. In the robust tier it may also be `(num_heads, seq, seq)`, and there may be queries
+#   that attend to nothing: such a query gets exact zeros from the attention, and all gradients stay finite.
 # - **Dtype.** The result has the dtype of the parameters. float64 in, float64 out; float32 accuracy is enough. With
 #   float16 or bfloat16, norms ($300^2$ is beyond float16), softmax and silu are computed in float32. Scores, weights
 #   and the gated product may each be rounded once more, but scores of float16 inputs near 300 must not overflow.
@@ -48,7 +36,7 @@
 # - **Inputs are not modified**: `x += ...` would change the caller's tensor. They may be non-contiguous or expanded.
 #   No loops over heads or batch.
 #
-# - **Not graded:** masks of one dimension or of another dtype, empty batches, and how matrices are drawn.
+# - **Not graded:** masks of one dimension or of another dtype, empty batches, and how matrices are initialised.
 #
 # No operation of PyTorch is forbidden, and the computation stays in it.
 #
@@ -57,7 +45,8 @@
 # $(0.849, 1.131)$.
 #
 # **Builds on** mha, swiglu, rmsnorm. **Sources:** Xiong et al. 2020: On layer normalization in the transformer
-# architecture, arXiv:2002.04745; Zhang, Sennrich 2019: Root mean square layer normalization, arXiv:1910.07467.
+# architecture, [arXiv:2002.04745](https://arxiv.org/abs/2002.04745); Zhang, Sennrich 2019: Root mean square layer
+# normalization, [arXiv:1910.07467](https://arxiv.org/abs/1910.07467).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Decoder layer with cross-attention
 #
@@ -17,8 +5,9 @@
 # h_2 = \mathrm{norm}_c\big(h_1 + \mathrm{attn}_c(h_1, \mathrm{memory})\big), \qquad
 # y = \mathrm{norm}_f\big(h_2 + \mathrm{ffn}(h_2)\big)$$
 #
-# The layer that writes while it reads something else. It looks back at what has been written so far (causal
-# self-attention), then looks up the source (cross-attention: its queries, the memory's keys and values), then thinks.
+# This layer writes one text while it reads another. First it attends to what has been written so far (causal
+# self-attention), then to the source (cross-attention: queries from `x`, keys and values from `memory`). A feed-forward
+# layer follows.
 #
 # **Write** `DecoderLayer(d_model, num_heads, d_ff, dropout=0.0, eps=1e-12, *, device=None, dtype=None)` with
 # `forward(x, memory, memory_padding=None)`: `x` is `(batch, seq, d_model)`, `memory` `(batch, mem_len, d_model)`, and
@@ -37,11 +26,12 @@
 #
 # - **Causal**: token `t` attends to tokens `0 ... t` of `x`. It may look at all of the memory.
 # - **`memory_padding`** is boolean, of shape `(batch, mem_len)`, **True = a real token**. Nothing attends to padding.
-#   If a row of the memory is padding alone, the weighted mean of the cross-attention is exact zeros, which `o_proj`
-#   then turns into its bias. All gradients stay finite.
-# - **Dropout** acts in training mode only. Each entry is lost with the probability `dropout`, or divided by
-#   `1 - dropout`. It acts on the feed-forward branch, behind the gelu or behind `fc2` or both. Where else is yours: on
-#   the branches of the attentions before they are added is usual. In evaluation mode nothing is dropped.
+#   If a row of the memory is nothing but padding, the weighted mean of the cross-attention is exact zeros, which
+#   `o_proj` then turns into its bias. All gradients stay finite.
+# - **Dropout** acts in training mode only. Each entry is set to 0 with probability `dropout`, and the others are
+#   divided by `1 - dropout`. It acts on the feed-forward branch: after gelu, after `fc2`, or both. Whether it acts
+#   elsewhere is up to you; the branches of the attentions, before they are added, are usual. In evaluation mode nothing
+#   is dropped.
 # - **Dtype.** The result has the dtype of the parameters. float64 in, float64 out; float32 accuracy is enough. In
 #   float16 and bfloat16, softmax and norms are computed in float32. Scores and weights may each be rounded once more,
 #   but scores of float16 inputs near 300 must not overflow.
@@ -49,7 +39,7 @@
 #   the call.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over heads or batch.
 # - **Not graded:** empty batches, padding of another dtype, a `dropout` outside 0 to 1, and how matrices are
-#   drawn.
+#   initialised.
 #
 # The stub holds only the layer. Write the parts yourself, or import your own from other katas.
 # No operation of PyTorch is forbidden, and the computation stays in it.
@@ -58,7 +48,7 @@
 # $x = (1, 3)$ has mean 2 and deviation 1, becomes $(-1, 1)$ in the first norm, and stays so in the other two.
 #
 # **Builds on** encoder_layer, causal_mask, mha. **Sources:** Vaswani et al. 2017: Attention is all you need, section
-# 3.1, arXiv:1706.03762.
+# 3.1, [arXiv:1706.03762](https://arxiv.org/abs/1706.03762).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -1,22 +1,10 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Encoder layer
 #
 # $$h = \mathrm{norm}_a\big(x + \mathrm{attn}(x)\big), \qquad y = \mathrm{norm}_f\big(h + \mathrm{ffn}(h)\big)$$
 #
-# The layer of BERT and of the encoder of 2017. Every token may see every other: it reads, it does not write.
-# What it must not see is padding, the filler that makes all rows of a batch equally long.
+# The layer of BERT and of the encoder of 2017. Every token may attend to every other. It must not attend to padding,
+# the filler that makes all rows of a batch equally long.
 #
 # **Write** `EncoderLayer(d_model, num_heads, d_ff, dropout=0.0, eps=1e-12, *, device=None, dtype=None)` with
 # `forward(x, padding=None)`, from `(batch, seq, d_model)` to the same shape.
@@ -32,12 +20,13 @@
 # - **`attn_norm`**, **`ffn_norm`**: LayerNorm over the last dimension with $\varepsilon$ = `eps`, each with a
 #   `weight` and a `bias` of shape `(d_model,)` that start as ones and zeros.
 #
-# - **`padding`** is boolean, of shape `(batch, seq)`, **True = a real token**. No token attends to padding. Tokens that
-#   are padding themselves are computed like all others. If a row is padding alone, its tokens attend to nothing: the
+# - **`padding`** is boolean, of shape `(batch, seq)`, **True = a real token**. No token attends to padding. Padded
+#   tokens themselves are computed like all others. If a row is nothing but padding, its tokens attend to nothing: the
 #   weighted mean is exact zeros, which `o_proj` then turns into its bias. All gradients stay finite.
-# - **Dropout** acts in training mode only. Each entry is lost with the probability `dropout`, or divided by
-#   `1 - dropout`. It acts on the feed-forward branch, behind the gelu or behind `fc2` or both. Where else is yours: on
-#   the branch of the attention before it is added is usual. In evaluation mode nothing is dropped or scaled.
+# - **Dropout** acts in training mode only. Each entry is set to 0 with probability `dropout`, and the others are
+#   divided by `1 - dropout`. It acts on the feed-forward branch: after gelu, after `fc2`, or both. Whether it acts
+#   elsewhere is up to you; the branch of the attention, before it is added, is usual. In evaluation mode nothing is
+#   dropped or scaled.
 # - **Dtype.** The result has the dtype of the parameters. float64 in, float64 out; float32 accuracy is enough. In
 #   float16 and bfloat16, softmax and norms are computed in float32. Scores and weights may each be rounded once more,
 #   but scores of float16 inputs near 300 must not overflow.
@@ -45,7 +34,7 @@
 #   the call.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over heads or batch.
 # - **Not graded:** empty batches, padding of another dtype, a `dropout` outside 0 to 1, and how matrices are
-#   drawn.
+#   initialised.
 #
 # The stub holds only the layer. Write the parts yourself, or import your own from other katas.
 # No operation of PyTorch is forbidden, and the computation stays in it.
@@ -55,7 +44,8 @@
 # change.
 #
 # **Builds on** mha, gelu_ffn, layernorm. **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.1,
-# arXiv:1706.03762; Devlin et al. 2018: BERT, arXiv:1810.04805.
+# [arXiv:1706.03762](https://arxiv.org/abs/1706.03762); Devlin et al. 2018: BERT,
+# [arXiv:1810.04805](https://arxiv.org/abs/1810.04805).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

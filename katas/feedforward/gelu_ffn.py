@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Feed-forward layer with GELU
 #
@@ -23,13 +11,13 @@
 # from `(..., d_model)` to `(..., d_model)`.
 #
 # - **Parameters**, and no others: `fc1.weight` `(d_ff, d_model)`, `fc1.bias` `(d_ff,)`, `fc2.weight` `(d_model, d_ff)`,
-#   `fc2.bias` `(d_model,)`. The initialisation is yours.
-# - **gelu** is the exact one, by the error function, not the approximation by tanh.
+#   `fc2.bias` `(d_model,)`. Initialise them as you like.
+# - **gelu** is the exact function, with erf, not the approximation with tanh.
 # - **Dropout** acts on the hidden vector, after gelu, and **only in training mode**: each entry is set to 0 with
 #   probability `dropout`, and the others are divided by `1 - dropout`. Every call draws anew, and no gradient flows
-#   through an entry that was dropped. In evaluation mode nothing is dropped or scaled. Behind the second layer, on the
-#   result, as in BERT and GPT-2, is right too.
-# - **`dropout=1.0`** drops every entry: what is left, and its gradients, is finite.
+#   through an entry that was dropped. In evaluation mode nothing is dropped or scaled. Dropout on the result instead,
+#   after the second layer, as in BERT and GPT-2, is right too.
+# - **`dropout=1.0`** drops every entry: the result and all gradients stay finite.
 # - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 gelu is computed in float32.
 #   float64 in, float64 out; float32 accuracy is enough.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. No loops.
@@ -42,8 +30,9 @@
 # $-1 \cdot 0.159 + 0.5 = 0.341$. With `dropout=0.5` in training, 1 gives either $0.5$ or $2 \cdot 0.841 + 0.5 = 2.183$.
 #
 # **Builds on** linear, activations. **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.3,
-# arXiv:1706.03762; Hendrycks, Gimpel 2016: Gaussian error linear units, arXiv:1606.08415; Srivastava et al. 2014:
-# Dropout, https://jmlr.org/papers/v15/srivastava14a.html.
+# [arXiv:1706.03762](https://arxiv.org/abs/1706.03762); Hendrycks, Gimpel 2016: Gaussian error linear units,
+# [arXiv:1606.08415](https://arxiv.org/abs/1606.08415); Srivastava et al. 2014: Dropout,
+# https://jmlr.org/papers/v15/srivastava14a.html.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

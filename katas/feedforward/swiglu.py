@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # SwiGLU feed-forward
 #
@@ -21,24 +9,25 @@
 #
 # **Write two things.**
 #
-# `hidden_size(d_model, multiple_of=64)` gives the usual width: $\tfrac{8}{3} d_{model}$ rounded to an integer,
-# and that rounded **up** to a multiple of `multiple_of`. It takes and gives Python integers (`int`, not `float`).
-# Rounded up or down to the integer, a multiple of 8, 16, 24, … comes out the same, and no other is asked for.
+# `hidden_size(d_model, multiple_of=64)` gives the usual width: $\tfrac{8}{3} d_{\mathrm{model}}$ rounded to an integer,
+# and that rounded **up** to a multiple of `multiple_of`. It takes and returns Python integers (`int`, not `float`).
+# Only multiples of 8 are asked for as `multiple_of`. For them it makes no difference whether the first rounding is up
+# or down.
 #
 # `SwiGLU(d_model, d_ff=None, *, device=None, dtype=None)` with `forward(x)`.
 #
-# - **`x`** has shape `(..., d_model)`, with any number of leading dimensions, none included. The result has the same.
+# - **`x`** has shape `(..., d_model)`, with any number of leading dimensions, also none. The result has the same.
 # - **`d_ff`** is the inner width, taken as it is given. Without it, it is `hidden_size(d_model)`.
-# - **Parameters**, and no others, stored `(out_features, in_features)`, without biases:
-#   `w1.weight` and `w3.weight`, each `(d_ff, d_model)`, and `w2.weight`, `(d_model, d_ff)`.
-#   `nn.Linear(bias=False)` is allowed. The initialisation is yours.
+# - **Parameters**, and no others, stored `(out_features, in_features)`, without biases: `w1.weight` and `w3.weight`,
+#   each `(d_ff, d_model)`, and `w2.weight`, `(d_model, d_ff)`. `nn.Linear(bias=False)` is allowed. Initialise them as
+#   you like.
 # - **The gate is `w1`.** Silu acts on `w1 x`, not on `w3 x`.
 # - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 silu is computed in float32
 #   (`F.silu` does so by itself); the gated product may be rounded once more. float64 in, float64 out; float32 accuracy
 #   is enough.
 # - **Gradients** are finite, also where a gate is far below zero.
 # - **The input is not modified**, and may be non-contiguous or expanded.
-# - **Not graded:** sizes below 1, which deserve a `ValueError`.
+# - **Not graded:** what happens for sizes below 1.
 #
 # No operation is forbidden; `F.silu` is allowed.
 #
@@ -47,8 +36,9 @@
 # For `SwiGLU(1, 1)` with `w1 = 1`, `w3 = 3`, `w2 = 10` and $x = 2$:
 # $\mathrm{silu}(2) = 2 \cdot 0.8808 = 1.7616$, times $3 \cdot 2 = 6$, times $10$, is $105.70$.
 #
-# **Builds on** linear, activations. **Sources:** Shazeer 2020: GLU variants improve transformer, arXiv:2002.05202;
-# Touvron et al. 2023: LLaMA, section 2.2, arXiv:2302.13971.
+# **Builds on** linear, activations. **Sources:** Shazeer 2020: GLU variants improve transformer,
+# [arXiv:2002.05202](https://arxiv.org/abs/2002.05202); Touvron et al. 2023: LLaMA, section 2.2,
+# [arXiv:2302.13971](https://arxiv.org/abs/2302.13971).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

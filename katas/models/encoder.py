@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Transformer encoder
 #
@@ -43,19 +31,19 @@
 #   projections. The feed-forward layer is $W_2\,\mathrm{gelu}(W_1 x + b_1) + b_2$ with the exact gelu.
 # - **Bidirectional**: every token attends to all real tokens.
 # - **`padding`** is boolean, of shape `(batch, seq)`, **True = a real token**. No token attends to padding. Padded
-#   places have a position and are computed like all others, but nothing of them reaches a real token. If a row is
-#   padding alone, the weighted means in it are exact zeros. All gradients stay finite.
-# - **Dropout** acts in training mode only. Each entry is lost with the probability `dropout`, or divided by
-#   `1 - dropout`. It acts on the branches of the feed-forward layers, behind the gelu or behind `fc2` or both. Where
-#   else is yours: on the normalised embeddings and on the branches of the attention before they are added is usual. In
-#   evaluation mode nothing is dropped or scaled.
+#   tokens have a position and are computed like all others, but they never influence a real token. If a row is nothing
+#   but padding, the weighted means in it are exact zeros. All gradients stay finite.
+# - **Dropout** acts in training mode only. Each entry is set to 0 with probability `dropout`, and the others are
+#   divided by `1 - dropout`. It acts on the branches of the feed-forward layers: after gelu, after `fc2`, or both.
+#   Whether it acts elsewhere is up to you; the normalised embeddings and the branches of the attention, before they are
+#   added, are usual. In evaluation mode nothing is dropped or scaled.
 # - **Dtype.** The result has the dtype of the parameters. float64 in, float64 out; float32 accuracy is enough. In
 #   float16 and bfloat16, softmax and norms are computed in float32. Scores and weights may each be rounded once more.
 # - **Errors** are `ValueError`s that hold the offending values: `d_model` not a multiple of `num_heads` (at
 #   construction or at the call), more than `max_len` tokens in a row.
 # - **No loops** but the one over layers.
 # - **Not graded:** ids outside the vocabulary, empty batches, padding of another dtype, a `dropout` outside 0 to 1, and
-#   how matrices are drawn.
+#   how matrices are initialised.
 #
 # The stub holds only the model. Write its parts yourself, or import your own from other katas. No operation of
 # PyTorch is forbidden, and the computation stays in it.
@@ -64,8 +52,9 @@
 # has the embedding $(1, 2)$ and position 0 the vector $(0, 3)$. Their sum $(1, 5)$ has mean 3 and deviation 2, so the
 # first norm gives $(-1, 1)$, and the silent layer normalises that to the same.
 #
-# **Builds on** encoder_layer, absolute_positions, embedding. **Sources:** Devlin et al. 2018: BERT, arXiv:1810.04805;
-# Vaswani et al. 2017: Attention is all you need, arXiv:1706.03762.
+# **Builds on** encoder_layer, absolute_positions, embedding. **Sources:** Devlin et al. 2018: BERT,
+# [arXiv:1810.04805](https://arxiv.org/abs/1810.04805); Vaswani et al. 2017: Attention is all you need,
+# [arXiv:1706.03762](https://arxiv.org/abs/1706.03762).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Transformer language model
 #
@@ -17,7 +5,7 @@
 # h = x^{(l)} + \mathrm{attn}_l\big(\mathrm{norm}(x^{(l)})\big), \qquad
 # x^{(l+1)} = h + \mathrm{ffn}_l\big(\mathrm{norm}(h)\big)$$
 #
-# $$\mathrm{logits} = W_{head}\; \mathrm{norm}\big(x^{(L)}\big)$$
+# $$\mathrm{logits} = W_{\mathrm{head}}\; \mathrm{norm}\big(x^{(L)}\big)$$
 #
 # This is the whole model, as in Llama: embedding, a stack of pre-norm blocks, a last norm, and a projection to the
 # vocabulary. The logits at a position predict the next token, so they may depend on this and earlier tokens only.
@@ -56,18 +44,18 @@
 # - **Feed-forward**: $W_2(\mathrm{silu}(W_1 x) \odot W_3 x)$.
 # - **Dtype.** The logits have the dtype of the parameters. float64 in, float64 out; float32 accuracy is enough. With
 #   float16 or bfloat16, norms, rotation and softmax are computed in float32. Scores, weights and the gated product may
-#   each be rounded once more. Positions are exact also where half precision cannot count them: from 257 on
-#   in bfloat16, from 2,049 on in float16.
+#   each be rounded once more. Positions stay exact where half precision cannot represent them: from 257 on in bfloat16,
+#   from 2,049 on in float16.
 # - **Errors** are `ValueError`s that hold the offending values: `d_model` not a multiple of `num_heads`, `num_heads`
 #   not a multiple of `num_kv_heads`, an odd `head_dim` (at construction or at the call), and more than `max_seq_len`
 #   tokens in a row.
 # - **No loops** but the one over layers.
-# - **Not graded:** ids outside the vocabulary, empty batches, how matrices are drawn, and how half precision
-#   rounds silu (**block** asks for it).
+# - **Not graded:** ids outside the vocabulary, empty batches, how matrices are initialised, and how half precision
+#   rounds silu (that is graded in **block**).
 #
 # The stub holds only the model. Write its parts yourself, under any class names, or import your own from other katas.
-# Everything in PyTorch is allowed, fused attention included. Tables made once, at construction, may come from anywhere;
-# the computation on inputs stays in PyTorch.
+# Everything in PyTorch is allowed, fused attention included. Tables that are made once, at construction, may be
+# computed with anything; the computation on inputs stays in PyTorch.
 #
 # **Example.** Take `d_model = 2`, a vocabulary of 3, and one head.
 # Let every `o_proj` and `w2` be zero, so that the layers change nothing.
@@ -75,7 +63,8 @@
 # $(0.849, 1.131)$. With `lm_head.weight` = `[[1, 0], [0, 1], [1, 1]]` its logits are `[0.849, 1.131, 1.980]`.
 #
 # **Builds on** rope, rmsnorm, gqa, swiglu, causal_attention, block. **Sources:** Touvron et al. 2023: LLaMA,
-# arXiv:2302.13971; Su et al. 2021: RoFormer, arXiv:2104.09864.
+# [arXiv:2302.13971](https://arxiv.org/abs/2302.13971); Su et al. 2021: RoFormer,
+# [arXiv:2104.09864](https://arxiv.org/abs/2104.09864).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -1,15 +1,3 @@
-# ---
-# jupyter:
-#   jupytext:
-#     text_representation:
-#       extension: .py
-#       format_name: percent
-#   kernelspec:
-#     display_name: Python 3
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Sinusoidal and learned positions
 #
@@ -20,32 +8,33 @@
 # where it stands. In 2017 these vectors were sines and cosines of many speeds. BERT and GPT-2 learned them instead.
 #
 # **Write** two modules, both with `forward(x)`, which adds the first `seq` rows of a table to `x` of shape
-# `(..., seq, d_model)`, with any number of leading dimensions, none included:
+# `(..., seq, d_model)`, with any number of leading dimensions, also none:
 #
 # - **`SinusoidalPositions(max_len, d_model, *, device=None, dtype=None)`**: the table above, sines in even and
 #   cosines in odd columns. No parameters.
 # - **`LearnedPositions(max_len, d_model, *, device=None, dtype=None)`**: the table is the **parameter** `weight`, of
 #   shape `(max_len, d_model)`, initialised from a normal of mean 0 and standard deviation 0.02, not truncated.
 #
-# - **The sinusoidal table** is made once, at construction. It never shows in `state_dict()`. It serves an `x` on the
-#   device that the module was moved to, and **loses no precision** when the module is cast, as by
-#   `module.to(torch.bfloat16)` or `module.half()`. There are no parameters, so the argument `dtype` has nothing to set.
-#   Made at construction, it may come from anywhere, NumPy included; the sum with `x` stays in PyTorch.
+# - **The sinusoidal table** is made once, at construction. It never shows in `state_dict()`. It works on the device
+#   that the module was moved to, and **loses no precision** when the module is cast, as by `module.to(torch.bfloat16)`
+#   or `module.half()`. The module has no parameters, so the argument `dtype` has no effect. The table may be computed
+#   with anything, NumPy included; the sum with `x` stays in PyTorch.
 # - **Dtype.** The result has the dtype of `x`. float64 in, float64 out; float32 accuracy is enough.
 # - **Errors** are `ValueError`s that hold the offending value: an odd `d_model` for sines and cosines, at construction
 #   or at the call; `seq > max_len`, at the call.
 # - **Inputs are not modified**: `x += ...` would change the caller's tensor. They may be non-contiguous or expanded.
 #   Gradients flow to `x` and to `weight`. No loops over positions or columns, neither at the call nor at construction.
-# - **Not graded:** whether float16 and bfloat16 are added in float32 or in themselves, an `x` of another dtype than
-#   `weight`, and whether the rows of `weight` are cut out or looked up.
+# - **Not graded:** whether float16 and bfloat16 are added in float32 or in their own dtype, an `x` of another dtype
+#   than `weight`, and whether the rows of `weight` are sliced or looked up.
 #
 # No operation is forbidden.
 #
 # **Example.** With `d_model = 4` the speeds are $1$ and $10000^{-2/4} = 0.01$. Row 0 of the table is $(0, 1, 0, 1)$.
 # Row 2 is $(\sin 2, \cos 2, \sin 0.02, \cos 0.02) = (0.909, -0.416, 0.020, 1.000)$.
 #
-# **Builds on** embedding. **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.5, arXiv:1706.03762;
-# Devlin et al. 2018: BERT, arXiv:1810.04805.
+# **Builds on** embedding. **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.5,
+# [arXiv:1706.03762](https://arxiv.org/abs/1706.03762); Devlin et al. 2018: BERT,
+# [arXiv:1810.04805](https://arxiv.org/abs/1810.04805).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -28,8 +28,8 @@
 # **lm**.
 #
 # **Given** is `Config(vocab_size, d_model, num_layers, num_heads, d_ff, num_kv_heads=None, gated=True, tied=False)`.
-# Leave it as it is. `num_kv_heads` None means `num_heads`. **Gated** is SwiGLU, three matrices of `d_model × d_ff`;
-# not gated are two. **Tied** means that embedding and head are one matrix.
+# Leave it as it is. `num_kv_heads` None means `num_heads`. **Gated** means SwiGLU, with three matrices of
+# `d_model × d_ff`; otherwise there are two. **Tied** means that embedding and head are one matrix.
 #
 # **Write** three functions:
 #
@@ -49,8 +49,8 @@
 # All results are exact whole numbers. `head_dim` is `d_model / num_heads`, and keys and values have
 # `num_kv_heads * head_dim` columns.
 #
-# - **Sizes are multiplied,** not counted out: the operations for 100 million tokens are told at once.
-# - **Not graded:** a float in the dict where it is exact, further entries of the dict, and sizes that do not divide.
+# - **Sizes are multiplied,** not counted one by one: 100 million tokens take no longer than one.
+# - **Not graded:** floats in the dict that are exact, further entries of the dict, and sizes that do not divide.
 #
 # **Known answers.** The shape of GPT-2 XL, `Config(50257, 1600, 48, 25, 6400)`: 2.127 billion parameters, 8.51 GB in
 # float32, 4.51 TFLOP forward at 1,024 tokens; at 16,384 tokens attention passes half of the total. The shape of GPT-3,
@@ -168,11 +168,14 @@ def kv_cache_bytes(config: Config, seq_len: int, batch: int = 1, bytes_per_eleme
 # **Two kinds of products.** Those with weights grow linearly with the tokens: $2N$ operations for each token of a
 # model of $N$ weights. Those of attention grow with the square of the length, and have no weights at all.
 #
-# **When does attention win?** For a gated layer with $d_{ff} = 4d$ the weights cost $2 n (4 d^2 + 12 d^2) = 32 n d^2$
-# and attention $4 n^2 d$. They are equal at $n = 8d$: about 13,000 tokens for GPT-2 XL.
+# **When does attention win?** For a gated layer with $d_{\mathrm{ff}} = 4d$ the weights cost
+# $2 n (4 d^2 + 12 d^2) = 32 n d^2$ and attention $4 n^2 d$. They are equal at $n = 8d$: about 13,000 tokens for
+# GPT-2 XL.
 #
 # **Causality** would halve the attention, and fused kernels do skip the half. By convention it is counted in full, so
 # that numbers can be compared.
+#
+# **What it costs.** $O(1)$ time, and no more than a few hundred bytes: integers are multiplied, and no tensor is made.
 #
 # ## The other formulation
 #

@@ -41,19 +41,19 @@
 # - **RoPE** as in **rope**, on each head of the queries and keys: at position $p$ the pair of entries `(2i, 2i + 1)`
 #   turns by $\varphi = p \cdot \theta^{-2i/\text{head\_dim}}$:
 #   $(a, b) \to (a \cos\varphi - b \sin\varphi,\; a \sin\varphi + b \cos\varphi)$.
-# - **`positions`** are integers, int32 or int64, of shape `(seq,)` or `(batch, seq)`. Left out, they are
-#   `0 ... seq - 1`. They say how far to rotate. **Who sees whom** goes by the order in the sequence alone:
-#   token `i` attends to tokens `0 ... i`, whatever their positions.
-# - **Tables** of cosines and sines are made once, at construction, and may come from anywhere, NumPy too; the
-#   computation on inputs stays in PyTorch. They never show in `state_dict()`. They work on the device that the module
-#   was moved to, and lose no precision when it is cast to bfloat16 or float16.
+# - **`positions`** are integers, int32 or int64, of shape `(seq,)` or `(batch, seq)`. By default they are
+#   `0 ... seq - 1`. They only say how far to rotate. **Who attends to whom** depends on the order in the sequence
+#   alone: token `i` attends to tokens `0 ... i`, whatever their positions.
+# - **Tables** of cosines and sines are made once, at construction, with anything, NumPy included; the computation on
+#   inputs stays in PyTorch. They never show in `state_dict()`. They work on the device that the module was moved to,
+#   and lose no precision when it is cast to bfloat16 or float16.
 # - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 softmax and rotation are computed in
 #   float32, at far positions too. Queries, keys, scores and weights may each be rounded to the dtype of the inputs, as
 #   Llama does, but scores of float16 inputs near 300 must not overflow. float64 in, float64 out; float32 accuracy is
 #   enough.
 # - **Errors** are `ValueError`s that hold the offending values. When the module is built or called: `d_model` not a
-#   multiple of `num_heads`, `num_heads` not a multiple of `num_kv_heads`, an odd `head_dim`.
-#   At the call: a position outside `[0, max_seq_len)`, which a sequence that is too long has too.
+#   multiple of `num_heads`, `num_heads` not a multiple of `num_kv_heads`, an odd `head_dim`. At the call: a position
+#   outside `[0, max_seq_len)`. The default positions of a sequence that is too long are outside too.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over heads, batch or positions.
 # - **Not graded**: inputs of another dtype than the parameters, and heads below 1.
 #
@@ -203,6 +203,10 @@ class CausalSelfAttention(nn.Module):
 # model to bfloat16 rounds every floating buffer, but leaves plain attributes alone. The price is a line that moves
 # them.
 #
+# **What it costs.** $O(n d^2 + n^2 d)$ time for $n$ tokens; a fused kernel skips the masked half of the second term. It
+# stores no scores, so memory is $O(n d)$: $4 n d$ bytes in float32 for each of queries, output and result. Scores
+# written out would take $4 H n^2$ bytes. The tables take $8\,\text{head\_dim}$ bytes for each position.
+#
 # ## The other formulation
 #
 # Written out: `scores = q @ k.mT / math.sqrt(head_dim)`,
@@ -217,7 +221,7 @@ class CausalSelfAttention(nn.Module):
 # - `diagonal=0` in `triu`, which hides a token from itself: the first row is then nan.
 # - Positions `(batch, seq)` indexed into tables that then line up their batch axis with the heads.
 # - Comparing positions to build the mask: left-padded rows with repeated positions then see the future.
-# - Scaling by $\sqrt{d_{model}}$.
+# - Scaling by $\sqrt{d_{\mathrm{model}}}$.
 
 # %% tags=["active-ipynb", "solution"]
 # # Who hears whom: how much each output moves with each input, by the Jacobian. Above the diagonal nothing does

@@ -36,20 +36,20 @@
 #   - `q_proj.weight` and `o_proj.weight`, each `(d_model, d_model)`;
 #   - `k_proj.weight` and `v_proj.weight`, each `(num_kv_heads * head_dim, d_model)`.
 #
-#   `nn.Linear(bias=False)` is allowed. The initialisation is yours.
+#   `nn.Linear(bias=False)` is allowed. Initialise them as you like.
 # - **Heads.** Query head `h` owns the rows `h * head_dim ... (h + 1) * head_dim - 1` of the query weight.
 #   Key/value head `g` owns the rows `g * head_dim ... (g + 1) * head_dim - 1` of the key and value weights.
 #   Query head `h` reads key/value head `h // (num_heads // num_kv_heads)`.
 #   Its output stands in the places of its rows when the heads are joined.
-# - **`mask`** is boolean, True = may attend. It broadcasts against `(batch, num_heads, seq, seq)` and has two to
-#   four dimensions. It may differ from query head to query head. However large or low the scores are, a key behind the
-#   mask has no influence.
+# - **`mask`** is boolean, True = may attend. It broadcasts against `(batch, num_heads, seq, seq)` and has two to four
+#   dimensions. It may differ from query head to query head. A masked key has no influence, however large or small the
+#   scores are.
 # - **A query that may attend to nothing** gets exact zeros, and all gradients stay finite.
-# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 softmax is computed in float32.
-#   Scores and weights may each be rounded to the dtype of the inputs beside it, as Llama does, but scores of float16
-#   inputs near 300 must not overflow. float64 in, float64 out; float32 accuracy is enough.
-# - **Errors.** If `num_heads` is not a multiple of `num_kv_heads`, or `d_model` not one of `num_heads`:
-#   a `ValueError` that holds both numbers, when it is built or called.
+# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 softmax is computed in float32. The
+#   scores before it and the weights after it may be rounded to the dtype of the inputs, as Llama does, but scores of
+#   float16 inputs near 300 must not overflow. float64 in, float64 out; float32 accuracy is enough.
+# - **Errors.** If `num_heads` is not a multiple of `num_kv_heads`, or `d_model` is not a multiple of `num_heads`: a
+#   `ValueError` that holds both numbers, when the module is built or called.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over heads, groups or batch.
 # - **Not graded**: masks of one dimension or of another dtype than bool, inputs of another dtype than the parameters,
 #   and heads below 1.
@@ -159,6 +159,10 @@ class GroupedQueryAttention(nn.Module):
 # That is how `unflatten(-3, (num_kv_heads, group))` reads the head axis, so the views need no permutation.
 # Keys and values get an axis of size 1 for the members, and broadcasting does the sharing.
 # Only the mask and the softmax want plain heads, so the scores are joined for them.
+#
+# **What it costs.** $O(n d^2 + n^2 d)$ time and $4 H n^2$ bytes of scores in float32, as in multi-head attention. The
+# cache takes $4\, G\,\text{head\_dim}$ bytes for each token and layer in bfloat16: in the 80 layers of Llama 3 70B 0.33
+# MB for a token, instead of 2.6 MB with 64 key/value heads.
 #
 # ## The other formulation
 #

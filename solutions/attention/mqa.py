@@ -35,15 +35,15 @@
 #   - `q_proj.weight` and `o_proj.weight`, each `(d_model, d_model)`;
 #   - `k_proj.weight` and `v_proj.weight`, each `(head_dim, d_model)`.
 #
-#   `nn.Linear(bias=False)` is allowed. The initialisation is yours.
+#   `nn.Linear(bias=False)` is allowed. Initialise them as you like.
 # - **Heads.** Query head `h` owns the rows `h * head_dim ... (h + 1) * head_dim - 1` of the query weight.
 #   Its output stands in the same places when the heads are joined.
-# - **`mask`** is boolean, True = may attend. It broadcasts against `(batch, num_heads, seq, seq)` and has two to
-#   four dimensions. However large or low the scores are, a key behind the mask has no influence.
+# - **`mask`** is boolean, True = may attend. It broadcasts against `(batch, num_heads, seq, seq)` and has two to four
+#   dimensions. A masked key has no influence, however large or small the scores are.
 # - **A query that may attend to nothing** gets exact zeros, and all gradients stay finite.
-# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 softmax is computed in float32.
-#   Scores and weights may each be rounded to the dtype of the inputs beside it, as Llama does, but scores of float16
-#   inputs near 300 must not overflow. float64 in, float64 out; float32 accuracy is enough.
+# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 softmax is computed in float32. The
+#   scores before it and the weights after it may be rounded to the dtype of the inputs, as Llama does, but scores of
+#   float16 inputs near 300 must not overflow. float64 in, float64 out; float32 accuracy is enough.
 # - **Errors.** If `d_model` is not a multiple of `num_heads`: a `ValueError` that holds both, when the module is built
 #   or called.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over heads or batch.
@@ -155,6 +155,9 @@ class MultiQueryAttention(nn.Module):
 # It is multi-head attention with two smaller projections and one `unsqueeze`. The head axis of size 1 broadcasts
 # against the query heads, so nothing is repeated in the code. Scale, mask and dead queries are as in **mha**.
 #
+# **What it costs.** $O(n d^2 + n^2 d)$ time and $4 H n^2$ bytes of scores in float32 for $H$ heads, as in multi-head
+# attention. What shrinks is the cache: $4\,\text{head\_dim}$ bytes for each token in bfloat16, instead of $4 d$.
+#
 # ## The other formulation
 #
 # `matmul` may still copy the keys for each head behind the scenes. This avoids it for certain: fold the heads into the
@@ -164,7 +167,7 @@ class MultiQueryAttention(nn.Module):
 # ## The usual mistakes
 #
 # - `unsqueeze(-2)` instead of `unsqueeze(-3)`: the axis of size 1 stands behind `seq`. It may even broadcast.
-# - The scale $\sqrt{d_{model}}$. The queries still have heads of width `head_dim`.
+# - The scale $\sqrt{d_{\mathrm{model}}}$. The queries still have heads of width `head_dim`.
 # - Averaging the query heads too. They stay apart; only keys and values are shared.
 # - `repeat_interleave`, or `expand` followed by `reshape`: the copies that the method is there to avoid.
 

@@ -22,8 +22,8 @@
 #
 # $$y_t = E[\mathrm{id}_t]$$
 #
-# A model computes with vectors, and text comes as numbers of tokens. The embedding is the table between them: row $i$
-# is the vector of token $i$. Looking a row up is the same as multiplying the table with a one-hot vector, only cheaper.
+# A model computes with vectors, but text arrives as token ids. The embedding is the table between them: row $i$ is the
+# vector of token $i$. Looking a row up is the same as multiplying the table with a one-hot vector, only cheaper.
 #
 # **Write** `Embedding(num_embeddings, embedding_dim, *, device=None, dtype=None)` with `forward(token_ids)`, from
 # integers of any shape `(...)` to `(..., embedding_dim)`.
@@ -31,11 +31,12 @@
 # - **Parameter**, and no other: `weight`, of shape `(num_embeddings, embedding_dim)`, initialised from a standard
 #   normal (mean 0, standard deviation 1) truncated at ±3. Two tables draw different numbers.
 # - **`token_ids`** are int32 or int64.
-# - **Errors.** An id outside the table is an `IndexError`, and so is a negative one. It must not wrap around.
+# - **Errors.** An id outside the table raises an `IndexError`. So does a negative id: it must not wrap around.
 # - **Gradients** of an id that occurs several times add up in its row. Rows that do not occur get zeros.
 # - **Dtype and device.** The parameter has the dtype and the device that the constructor is given; the result has
 #   those of the parameter.
-# - **Inputs are not modified**, and may be non-contiguous or expanded. A tensor of no ids gives no vectors. No loops.
+# - **Inputs are not modified**, and may be non-contiguous or expanded. A tensor of no ids gives an empty result. No
+#   loops.
 # - **Not graded:** ids of other dtypes, and what the message of the error says.
 #
 # Not allowed: `nn.Embedding`, `F.embedding`. Indexing, `torch.index_select`, `torch.gather` and one-hot products are
@@ -100,7 +101,10 @@ class Embedding(nn.Module):
 # embedding is.
 #
 # **Why check the ids.** `-1` is a favourite filler for padding. Indexing would silently give the last row of the table,
-# and train it. On a GPU an id that is too large ends in an assertion somewhere else.
+# and train it. On a GPU an id that is too large fails as an assertion, far from its cause.
+#
+# **What it costs.** $O(n d)$ time for $n$ ids, however large the table is, and $4 n d$ bytes for the copied rows in
+# float32. The table of $V$ rows takes $4 V d$ bytes, and its gradient as many again.
 #
 # ## The other formulation
 #

@@ -23,8 +23,8 @@
 # $$\mu = \frac1n \sum_j x_j, \qquad \sigma^2 = \frac1n \sum_j (x_j - \mu)^2, \qquad
 # y_i = \frac{x_i - \mu}{\sqrt{\sigma^2 + \varepsilon}} \cdot w_i + b_i$$
 #
-# Every vector is shifted to mean 0 and scaled to variance 1, and then a learned weight and bias put each entry where
-# the next layer wants it. No other vector of the batch takes part.
+# Every vector is shifted to mean 0 and scaled to variance 1. Then each entry is multiplied by a learned weight, and a
+# learned bias is added. Other vectors of the batch have no influence.
 #
 # **Write** `LayerNorm(d_model, eps=1e-5, *, device=None, dtype=None)` with `forward(x)`, from `(..., d_model)` to the
 # same shape.
@@ -34,9 +34,9 @@
 # - **Parameters**, and no others: `weight`, ones, and `bias`, zeros, both of shape `(d_model,)`.
 # - **Accuracy.** Even when the mean is $10^4$ times the spread, as in $(10000, 10001, 10002)$, no entry of the
 #   normalised vector is off by more than 0.01 in float32.
-# - **Dtype.** The result has the dtype of the input. float16 and bfloat16 are reduced
-#   and divided in float32, the mean included. Before weight and bias the normalised vector may be rounded once
-#   more. float64 in, float64 out; float32 accuracy is enough.
+# - **Dtype.** The result has the dtype of the input. With float16 or bfloat16 inputs, mean, variance and division are
+#   computed in float32. Before weight and bias the normalised vector may be rounded once more. float64 in, float64 out;
+#   float32 accuracy is enough.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow to `x`, `weight` and `bias`. No
 #   loops.
 # - **Not graded:** an `x` of another dtype than `weight`, and arguments that make no sense, such as an `eps` below 0.
@@ -61,7 +61,7 @@
 # The variance is the mean square of what is left after subtracting the mean.
 
 # %% [markdown] tags=["hint"]
-# $\overline{x^2} - \mu^2$ is the same number on paper. In float32, with $x$ near 10,000, both terms are near $10^8$
+# $\mathrm{mean}(x^2) - \mu^2$ is the same number on paper. In float32, with $x$ near 10,000, both terms are near $10^8$
 # and have an error of about 8. Subtract first, then square.
 
 # %% [markdown] tags=["hint"]
@@ -104,13 +104,16 @@ class LayerNorm(nn.Module):
 # ## Why it is done this way
 #
 # **Subtract first.** $x - \mu$ of nearby numbers is exact or nearly so, and its squares are small.
-# $\overline{x^2} - \mu^2$ subtracts two large numbers and keeps only what their rounding left. It can even be
+# $\mathrm{mean}(x^2) - \mu^2$ subtracts two large numbers and keeps only what their rounding left. It can even be
 # negative, and then the root is nan.
 #
 # **Biased.** The norm does not estimate the variance of a population. It gives these $n$ numbers the mean square 1.
 #
-# **Over the last dimension alone.** Each token is normalised by itself, so training and inference agree and the
-# length of the batch does not matter. That is what sets it apart from batch norm.
+# **Over the last dimension alone.** Each token is normalised by itself, so training and inference agree, and the size
+# of the batch does not matter. That is what sets it apart from batch norm.
+#
+# **What it costs.** $O(b d)$ time for $b$ vectors of width $d$. The centred vectors, their squares and the result take
+# $4 b d$ bytes each in float32. A fused kernel stores only the result and 8 bytes for each vector: mean and root.
 #
 # ## The other formulation
 #
@@ -121,7 +124,7 @@ class LayerNorm(nn.Module):
 #
 # - `x.var(dim=-1)` without `correction=0`. With four entries it is off by 15 percent.
 # - `x.std(...) + eps`: eps belongs inside the root.
-# - $\overline{x^2} - \mu^2$ in float32.
+# - $\mathrm{mean}(x^2) - \mu^2$ in float32.
 # - Normalising over the sequence or the batch too.
 # - The bias added before the weight multiplies.
 

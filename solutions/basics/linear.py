@@ -22,13 +22,14 @@
 # # Linear layer
 #
 # $$y = W x, \qquad y_o = \sum_i W_{oi}\, x_i, \qquad
-# W_{oi} \sim \mathcal N\!\Big(0,\ \sigma^2 = \frac{2}{n_{in} + n_{out}}\Big) \text{ truncated at } \pm 3\sigma$$
+# W_{oi} \sim \mathcal N\!\Big(0,\ \sigma^2 = \frac{2}{n_{\mathrm{in}} + n_{\mathrm{out}}}\Big)
+# \text{ truncated at } \pm 3\sigma$$
 #
 # Nearly all weights of a transformer sit in layers like this one. It mixes the entries of each vector, the same way for
 # every token. Modern models leave out the bias.
 #
-# **Write** `Linear(in_features, out_features, *, device=None, dtype=None)` with `forward(x)`, from
-# `(..., in_features)` to `(..., out_features)`, with any number of leading dimensions, none included.
+# **Write** `Linear(in_features, out_features, *, device=None, dtype=None)` with `forward(x)`, from `(..., in_features)`
+# to `(..., out_features)`, with any number of leading dimensions, also none.
 #
 # - **Parameter**, and no other: `weight`, stored `(out_features, in_features)`. No bias.
 # - **Initialisation**: a normal of mean 0 and variance $2 / (\text{in\_features} + \text{out\_features})$, truncated
@@ -96,14 +97,18 @@ class Linear(nn.Module):
 # %% [markdown] tags=["solution"]
 # ## Why it is done this way
 #
-# **Why this variance.** A sum of $n_{in}$ products keeps the size of its inputs if the weights have variance
-# $1/n_{in}$. On the way back the sum has $n_{out}$ terms and wants $1/n_{out}$. The mean of the two widths is a
-# compromise for both.
+# **Why this variance.** A sum of $n_{\mathrm{in}}$ products keeps the size of its inputs if the weights have variance
+# $1/n_{\mathrm{in}}$. On the way back the sum has $n_{\mathrm{out}}$ terms and wants $1/n_{\mathrm{out}}$. The mean of
+# the two widths is a compromise for both.
 #
 # **Why truncated.** In a matrix of ten million normal numbers a few are five times too large. Cutting the tails removes
-# them; at $3\sigma$ that costs about one percent of the spread.
+# them; at $3\sigma$ the standard deviation shrinks by about one percent.
 #
 # **Why `(out, in)`.** One row holds all that makes one output: `weight[o] @ x`. Checkpoints are stored that way.
+#
+# **What it costs.** $O(b\, n_{\mathrm{in}}\, n_{\mathrm{out}})$ time for $b$ vectors. The weight takes
+# $4\, n_{\mathrm{in}}\, n_{\mathrm{out}}$ bytes in float32. Nothing is stored but the result: the backward pass needs
+# the input and the weight, which are there anyway.
 #
 # ## The other formulation
 #
@@ -114,13 +119,14 @@ class Linear(nn.Module):
 # - The variance given as the standard deviation.
 # - `a=-3, b=3`: the bounds of `trunc_normal_` are absolute.
 # - A plain tensor instead of `nn.Parameter`: it is not trained, not saved, and does not move to the GPU.
-# - `super().__init__` without the call, or after the first parameter.
+# - `super().__init__()` not called, or called only after the first parameter is set.
 # - The dtype of the constructor forgotten.
 
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **What does it cost?** $2 \cdot n_{in} \cdot n_{out}$ operations for each vector forwards, and twice that backwards.
+# - **What does it cost?** $2 \cdot n_{\mathrm{in}} \cdot n_{\mathrm{out}}$ operations for each vector forwards, and
+#   twice that backwards.
 # - **What are the gradients?** $\partial L/\partial x = W^\top g$, and $\partial L/\partial W = \sum g x^\top$ over
 #   all vectors.
 # - **Why no bias?** Norms and residuals make it nearly useless, and it complicates sharding.

@@ -30,7 +30,7 @@
 #
 # - The mean runs over the **last dimension**. $\varepsilon$ is `eps`, and stands **inside** the root.
 # - **Parameter**, and no other: `weight`, of shape `(d_model,)`, initialised to ones.
-# - **Dtype.** The result has the dtype of the input. float16 and bfloat16 are squared, averaged and divided in
+# - **Dtype.** The result has the dtype of the input. float16 and bfloat16 inputs are squared, averaged and divided in
 #   float32: the square of 300 is beyond float16. Before the weight multiplies, the normed vector may be rounded once
 #   more. float64 in, float64 out; float32 accuracy is enough.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow to `x` and `weight`. No loops.
@@ -57,8 +57,8 @@
 # `x.square().mean(dim=-1, keepdim=True)` keeps an axis of size 1, so that the division broadcasts.
 
 # %% [markdown] tags=["hint"]
-# Upcast first, `x.to(torch.float32)` for half precision, and go back to the dtype of `x` at the end. `torch.rsqrt` is
-# $1/\sqrt{\cdot}$.
+# Upcast first, `x.to(torch.float32)` for half precision, and go back to the dtype of `x` at the end.
+# `torch.rsqrt(v)` is $1/\sqrt v$.
 
 # %%
 import torch
@@ -102,6 +102,9 @@ class RMSNorm(nn.Module):
 #
 # **Why float32.** Squares overflow float16 from 256 on, and a mean of thousands of bfloat16 numbers keeps two digits.
 #
+# **What it costs.** $O(b d)$ time for $b$ vectors of width $d$. The squares and the normed vectors take $4 b d$ bytes
+# each in float32. A fused kernel stores neither, only 4 bytes for each vector: its root.
+#
 # ## The other formulation
 #
 # Llama rounds before the weight: `weight * normed.to(x.dtype)`. One rounding more, the same to within a unit in the
@@ -121,8 +124,8 @@ class RMSNorm(nn.Module):
 #
 # - **What happens to scale?** $\mathrm{norm}(c\,x) = \mathrm{norm}(x)$ for any $c > 0$, eps aside. So the weights
 #   before it can grow without effect, and their gradients shrink as they do.
-# - **What is the gradient?** The part of $g$ along $x$ is removed: $\frac1r (g - \hat x\,\overline{g \hat x})$ with
-#   $\hat x = x/r$.
+# - **What is the gradient?** The part of $g$ along $x$ is removed: $\frac1r (g - \hat x\,\mathrm{mean}(g\,\hat x))$
+#   with $\hat x = x/r$.
 # - **What is QK-norm?** An RMSNorm on queries and keys of each head. It bounds the scores and steadies training.
 # - **Is it slow?** It moves memory and hardly computes: one read and one write when fused, four of each in eager
 #   PyTorch.

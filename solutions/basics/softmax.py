@@ -23,10 +23,9 @@
 #
 # $$\mathrm{softmax}(x)_i = \frac{e^{x_i}}{\sum_j e^{x_j}}$$
 #
-# Softmax turns a row of scores into weights that are positive and sum to 1.
-# The sum runs over one dimension, `dim`; every other dimension is a batch.
-# Written as above it overflows: $e^{89}$ is already too large for float32.
-# Your version must not.
+# `softmax` turns a row of scores into weights that are positive and sum to 1. The sum runs over one dimension, `dim`;
+# every other dimension is a batch. Written as above it overflows: $e^{89}$ is already too large for float32. Your
+# version must not.
 #
 # **Write** `softmax(x, dim=-1)`. The result has the shape, dtype and device of `x`.
 #
@@ -37,11 +36,11 @@
 #   float32 accuracy is enough.
 # - **A row of only `-inf`** gives nan, as `torch.softmax` does. Do not hide it.
 # - **`dim`** may be any dimension of `x`, negative or not.
-# - **float16 and bfloat16** are computed in float32 and rounded once, at the end. So are their gradients: what is kept
-#   for the way back is not rounded.
+# - **float16 and bfloat16** are computed in float32 and rounded once, at the end. So are their gradients: what autograd
+#   keeps for the backward pass is not rounded.
 # - **`x` is not modified.** It may be non-contiguous or expanded. Gradients flow back to it.
 # - **No loops** over rows or entries, and no tensor that grows faster than `x`.
-# - **Not graded:** something tiny added to the sum, such as 1e-9. It is not needed, but float32 does not show it.
+# - **Not graded:** adding something tiny to the sum, such as 1e-9. It is not needed, and in float32 it changes nothing.
 #
 # Not allowed: every softmax, log-softmax, logsumexp (the cumulative one too) or fused attention operation of PyTorch,
 # forwards or backwards.
@@ -106,6 +105,9 @@ def softmax(x: Float[Tensor, "*batch"], dim: int = -1) -> Float[Tensor, "*batch"
 #
 # A row of only `-inf` computes $-\infty - (-\infty)$, which is nan. That is honest: 0/0 has no answer.
 # What a query with no keys should get is for attention to decide, not for softmax.
+#
+# **What it costs.** $O(n)$ time for $n$ entries. The shifted scores, their exponentials and the result take $4 n$ bytes
+# each in float32; the backward pass could do with the result alone.
 #
 # ## The other formulation: online
 #

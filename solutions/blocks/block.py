@@ -46,8 +46,8 @@
 # `from mha import MultiHeadAttention`. Only the names of the parameters count.
 #
 # - **`mask`** is boolean, True = may attend. It is `(seq, seq)`, or has four dimensions and broadcasts against
-#   `(batch, num_heads, seq, seq)`. In the robust tier it may also be `(num_heads, seq, seq)`, and leave a query nothing
-#   to attend to: that query gets zeros from the attention, and all gradients stay finite.
+#   `(batch, num_heads, seq, seq)`. In the robust tier it may also be `(num_heads, seq, seq)`, and there may be queries
+#   that attend to nothing: such a query gets exact zeros from the attention, and all gradients stay finite.
 # - **Dtype.** The result has the dtype of the parameters. float64 in, float64 out; float32 accuracy is enough. With
 #   float16 or bfloat16, norms ($300^2$ is beyond float16), softmax and silu are computed in float32. Scores, weights
 #   and the gated product may each be rounded once more, but scores of float16 inputs near 300 must not overflow.
@@ -56,7 +56,7 @@
 # - **Inputs are not modified**: `x += ...` would change the caller's tensor. They may be non-contiguous or expanded.
 #   No loops over heads or batch.
 #
-# - **Not graded:** masks of one dimension or of another dtype, empty batches, and how matrices are drawn.
+# - **Not graded:** masks of one dimension or of another dtype, empty batches, and how matrices are initialised.
 #
 # No operation of PyTorch is forbidden, and the computation stays in it.
 #
@@ -219,6 +219,10 @@ class PostNormBlock(nn.Module):
 # normalised. The transformer of 2017 and BERT are post-norm; GPT-2, Llama and nearly all since are pre-norm.
 #
 # RMSNorm squares before it averages. In float16 a square overflows from 256 on, so the norm is computed in float32.
+#
+# **What it costs.** $O(n d^2 + n^2 d + n\, d\, d_{\mathrm{ff}})$ time for $n$ tokens. The weights are
+# $4 d^2 + 3\, d\, d_{\mathrm{ff}} + 2 d$ numbers, 4 bytes each in float32. The largest tensors are the scores,
+# $4 H n^2$ bytes for $H$ heads, unless the attention is fused.
 #
 # ## The other formulation
 #

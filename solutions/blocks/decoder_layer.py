@@ -24,8 +24,9 @@
 # h_2 = \mathrm{norm}_c\big(h_1 + \mathrm{attn}_c(h_1, \mathrm{memory})\big), \qquad
 # y = \mathrm{norm}_f\big(h_2 + \mathrm{ffn}(h_2)\big)$$
 #
-# The layer that writes while it reads something else. It looks back at what has been written so far (causal
-# self-attention), then looks up the source (cross-attention: its queries, the memory's keys and values), then thinks.
+# This layer writes one text while it reads another. First it attends to what has been written so far (causal
+# self-attention), then to the source (cross-attention: queries from `x`, keys and values from `memory`). A feed-forward
+# layer follows.
 #
 # **Write** `DecoderLayer(d_model, num_heads, d_ff, dropout=0.0, eps=1e-12, *, device=None, dtype=None)` with
 # `forward(x, memory, memory_padding=None)`: `x` is `(batch, seq, d_model)`, `memory` `(batch, mem_len, d_model)`, and
@@ -44,11 +45,12 @@
 #
 # - **Causal**: token `t` attends to tokens `0 ... t` of `x`. It may look at all of the memory.
 # - **`memory_padding`** is boolean, of shape `(batch, mem_len)`, **True = a real token**. Nothing attends to padding.
-#   If a row of the memory is padding alone, the weighted mean of the cross-attention is exact zeros, which `o_proj`
-#   then turns into its bias. All gradients stay finite.
-# - **Dropout** acts in training mode only. Each entry is lost with the probability `dropout`, or divided by
-#   `1 - dropout`. It acts on the feed-forward branch, behind the gelu or behind `fc2` or both. Where else is yours: on
-#   the branches of the attentions before they are added is usual. In evaluation mode nothing is dropped.
+#   If a row of the memory is nothing but padding, the weighted mean of the cross-attention is exact zeros, which
+#   `o_proj` then turns into its bias. All gradients stay finite.
+# - **Dropout** acts in training mode only. Each entry is set to 0 with probability `dropout`, and the others are
+#   divided by `1 - dropout`. It acts on the feed-forward branch: after gelu, after `fc2`, or both. Whether it acts
+#   elsewhere is up to you; the branches of the attentions, before they are added, are usual. In evaluation mode nothing
+#   is dropped.
 # - **Dtype.** The result has the dtype of the parameters. float64 in, float64 out; float32 accuracy is enough. In
 #   float16 and bfloat16, softmax and norms are computed in float32. Scores and weights may each be rounded once more,
 #   but scores of float16 inputs near 300 must not overflow.
@@ -56,7 +58,7 @@
 #   the call.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over heads or batch.
 # - **Not graded:** empty batches, padding of another dtype, a `dropout` outside 0 to 1, and how matrices are
-#   drawn.
+#   initialised.
 #
 # The stub holds only the layer. Write the parts yourself, or import your own from other katas.
 # No operation of PyTorch is forbidden, and the computation stays in it.
@@ -201,6 +203,10 @@ class DecoderLayer(nn.Module):
 # token is written, so all of it may be seen at once.
 #
 # **Target padding needs no mask.** It stands at the end, and the causal mask already hides what comes later.
+#
+# **What it costs.** For $n$ tokens and a memory of $m$, $O((n + m)\, d^2 + n\, (n + m)\, d + n\, d\, d_{\mathrm{ff}})$
+# time. The matrices are $8 d^2 + 2\, d\, d_{\mathrm{ff}}$ numbers, 4 bytes each in float32. The scores take $4 H n^2$
+# bytes in self-attention and $4 H n m$ in cross-attention.
 #
 # ## The other formulation
 #

@@ -23,8 +23,8 @@
 #
 # $$h = \mathrm{norm}_a\big(x + \mathrm{attn}(x)\big), \qquad y = \mathrm{norm}_f\big(h + \mathrm{ffn}(h)\big)$$
 #
-# The layer of BERT and of the encoder of 2017. Every token may see every other: it reads, it does not write.
-# What it must not see is padding, the filler that makes all rows of a batch equally long.
+# The layer of BERT and of the encoder of 2017. Every token may attend to every other. It must not attend to padding,
+# the filler that makes all rows of a batch equally long.
 #
 # **Write** `EncoderLayer(d_model, num_heads, d_ff, dropout=0.0, eps=1e-12, *, device=None, dtype=None)` with
 # `forward(x, padding=None)`, from `(batch, seq, d_model)` to the same shape.
@@ -40,12 +40,13 @@
 # - **`attn_norm`**, **`ffn_norm`**: LayerNorm over the last dimension with $\varepsilon$ = `eps`, each with a
 #   `weight` and a `bias` of shape `(d_model,)` that start as ones and zeros.
 #
-# - **`padding`** is boolean, of shape `(batch, seq)`, **True = a real token**. No token attends to padding. Tokens that
-#   are padding themselves are computed like all others. If a row is padding alone, its tokens attend to nothing: the
+# - **`padding`** is boolean, of shape `(batch, seq)`, **True = a real token**. No token attends to padding. Padded
+#   tokens themselves are computed like all others. If a row is nothing but padding, its tokens attend to nothing: the
 #   weighted mean is exact zeros, which `o_proj` then turns into its bias. All gradients stay finite.
-# - **Dropout** acts in training mode only. Each entry is lost with the probability `dropout`, or divided by
-#   `1 - dropout`. It acts on the feed-forward branch, behind the gelu or behind `fc2` or both. Where else is yours: on
-#   the branch of the attention before it is added is usual. In evaluation mode nothing is dropped or scaled.
+# - **Dropout** acts in training mode only. Each entry is set to 0 with probability `dropout`, and the others are
+#   divided by `1 - dropout`. It acts on the feed-forward branch: after gelu, after `fc2`, or both. Whether it acts
+#   elsewhere is up to you; the branch of the attention, before it is added, is usual. In evaluation mode nothing is
+#   dropped or scaled.
 # - **Dtype.** The result has the dtype of the parameters. float64 in, float64 out; float32 accuracy is enough. In
 #   float16 and bfloat16, softmax and norms are computed in float32. Scores and weights may each be rounded once more,
 #   but scores of float16 inputs near 300 must not overflow.
@@ -53,7 +54,7 @@
 #   the call.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over heads or batch.
 # - **Not graded:** empty batches, padding of another dtype, a `dropout` outside 0 to 1, and how matrices are
-#   drawn.
+#   initialised.
 #
 # The stub holds only the layer. Write the parts yourself, or import your own from other katas.
 # No operation of PyTorch is forbidden, and the computation stays in it.
@@ -193,6 +194,10 @@ class EncoderLayer(nn.Module):
 # **Why eps is so small.** BERT was written with $10^{-12}$. In float16 that number is 0, another reason for computing
 # the norm in float32. For activations of ordinary size neither matters.
 #
+# **What it costs.** $O(n d^2 + n^2 d + n\, d\, d_{\mathrm{ff}})$ time for $n$ tokens, padding included. The matrices
+# are $4 d^2 + 2\, d\, d_{\mathrm{ff}}$ numbers, 4 bytes each in float32. The largest tensors are the scores, $4 H n^2$
+# bytes for $H$ heads.
+#
 # ## The other formulation
 #
 # `nn.TransformerEncoderLayer(d_model, num_heads, d_ff, activation="gelu", batch_first=True)` is this layer. It keeps
@@ -210,7 +215,7 @@ class EncoderLayer(nn.Module):
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **Why can BERT not generate text?** Each token has seen those after it. Trained so, it cannot do without them.
+# - **Why can BERT not generate text?** Each token has seen those after it. Trained that way, it cannot do without them.
 # - **What do the biases buy?** Little. Llama and its kin drop them; a bias on keys has no effect at all, since it adds
 #   the same number to all scores of a query.
 # - **Why GELU here and SwiGLU in language models?** Time: gates were tried in 2020. See the kata swiglu.

@@ -32,13 +32,13 @@
 # from `(..., d_model)` to `(..., d_model)`.
 #
 # - **Parameters**, and no others: `fc1.weight` `(d_ff, d_model)`, `fc1.bias` `(d_ff,)`, `fc2.weight` `(d_model, d_ff)`,
-#   `fc2.bias` `(d_model,)`. The initialisation is yours.
-# - **gelu** is the exact one, by the error function, not the approximation by tanh.
+#   `fc2.bias` `(d_model,)`. Initialise them as you like.
+# - **gelu** is the exact function, with erf, not the approximation with tanh.
 # - **Dropout** acts on the hidden vector, after gelu, and **only in training mode**: each entry is set to 0 with
 #   probability `dropout`, and the others are divided by `1 - dropout`. Every call draws anew, and no gradient flows
-#   through an entry that was dropped. In evaluation mode nothing is dropped or scaled. Behind the second layer, on the
-#   result, as in BERT and GPT-2, is right too.
-# - **`dropout=1.0`** drops every entry: what is left, and its gradients, is finite.
+#   through an entry that was dropped. In evaluation mode nothing is dropped or scaled. Dropout on the result instead,
+#   after the second layer, as in BERT and GPT-2, is right too.
+# - **`dropout=1.0`** drops every entry: the result and all gradients stay finite.
 # - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 gelu is computed in float32.
 #   float64 in, float64 out; float32 accuracy is enough.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. No loops.
@@ -104,12 +104,16 @@ class FeedForward(nn.Module):
 #
 # **Between two matrices stands a bend.** Without one, $W_2 W_1$ would be a single matrix, and the width would buy
 # nothing. GELU weights its input by the share of a normal distribution below it. It is smooth, and slightly negative
-# for small negative inputs, so its gradient does not die at 0 as that of ReLU does.
+# for small negative inputs, so its gradient does not vanish below 0 as that of ReLU does.
 #
 # **Dropout divides by $1 - p$ while training.** The expected value is then the same in both modes, and evaluation needs
 # no correction. It is called inverted dropout.
 #
 # **Half precision.** PyTorch computes gelu of a half tensor in float32 and rounds once.
+#
+# **What it costs.** $O(n\, d\, d_{\mathrm{ff}})$ time for $n$ tokens: $4\, n\, d\, d_{\mathrm{ff}}$ operations. The
+# weights take $8\, d\, d_{\mathrm{ff}}$ bytes in float32. The hidden vectors take $4\, n\, d_{\mathrm{ff}}$ bytes, and
+# the backward pass keeps them before and after gelu.
 #
 # ## The other formulation
 #

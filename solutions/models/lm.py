@@ -25,7 +25,7 @@
 # h = x^{(l)} + \mathrm{attn}_l\big(\mathrm{norm}(x^{(l)})\big), \qquad
 # x^{(l+1)} = h + \mathrm{ffn}_l\big(\mathrm{norm}(h)\big)$$
 #
-# $$\mathrm{logits} = W_{head}\; \mathrm{norm}\big(x^{(L)}\big)$$
+# $$\mathrm{logits} = W_{\mathrm{head}}\; \mathrm{norm}\big(x^{(L)}\big)$$
 #
 # This is the whole model, as in Llama: embedding, a stack of pre-norm blocks, a last norm, and a projection to the
 # vocabulary. The logits at a position predict the next token, so they may depend on this and earlier tokens only.
@@ -64,18 +64,18 @@
 # - **Feed-forward**: $W_2(\mathrm{silu}(W_1 x) \odot W_3 x)$.
 # - **Dtype.** The logits have the dtype of the parameters. float64 in, float64 out; float32 accuracy is enough. With
 #   float16 or bfloat16, norms, rotation and softmax are computed in float32. Scores, weights and the gated product may
-#   each be rounded once more. Positions are exact also where half precision cannot count them: from 257 on
-#   in bfloat16, from 2,049 on in float16.
+#   each be rounded once more. Positions stay exact where half precision cannot represent them: from 257 on in bfloat16,
+#   from 2,049 on in float16.
 # - **Errors** are `ValueError`s that hold the offending values: `d_model` not a multiple of `num_heads`, `num_heads`
 #   not a multiple of `num_kv_heads`, an odd `head_dim` (at construction or at the call), and more than `max_seq_len`
 #   tokens in a row.
 # - **No loops** but the one over layers.
-# - **Not graded:** ids outside the vocabulary, empty batches, how matrices are drawn, and how half precision
-#   rounds silu (**block** asks for it).
+# - **Not graded:** ids outside the vocabulary, empty batches, how matrices are initialised, and how half precision
+#   rounds silu (that is graded in **block**).
 #
 # The stub holds only the model. Write its parts yourself, under any class names, or import your own from other katas.
-# Everything in PyTorch is allowed, fused attention included. Tables made once, at construction, may come from anywhere;
-# the computation on inputs stays in PyTorch.
+# Everything in PyTorch is allowed, fused attention included. Tables that are made once, at construction, may be
+# computed with anything; the computation on inputs stays in PyTorch.
 #
 # **Example.** Take `d_model = 2`, a vocabulary of 3, and one head.
 # Let every `o_proj` and `w2` be zero, so that the layers change nothing.
@@ -269,6 +269,10 @@ class TransformerLM(nn.Module):
 # - **Fused attention** computes the same as written-out attention, and never stores the `seq × seq` scores.
 #   With `is_causal=True` every query sees at least itself, so no row is dead.
 #
+# **What it costs.** $O(L\, (n d^2 + n^2 d + n\, d\, d_{\mathrm{ff}}) + n\, d\, V)$ time for $n$ tokens and $L$ layers.
+# Each parameter takes 2 bytes in bfloat16. The logits take $4 n V$ bytes in float32: 4.2 GB for 8,192 tokens and a
+# vocabulary of 128,000.
+#
 # ## The other formulation: a Llama checkpoint
 #
 # Llama in the layout of Hugging Face pairs entries `(i, i + head_dim/2)`. Its scores are the same as
@@ -293,7 +297,7 @@ class TransformerLM(nn.Module):
 #
 # - **What loss do you expect before training?** About $\ln(\text{vocab\_size})$: with small initial logits every
 #   token is equally likely. A much larger first loss means that the logits start too large.
-# - **How many parameters?** With `num_kv_heads = num_heads`: $L\,(4 d^2 + 3\, d\, d_{ff} + 2d) + 2 V d + d$.
+# - **How many parameters?** With `num_kv_heads = num_heads`: $L\,(4 d^2 + 3\, d\, d_{\mathrm{ff}} + 2d) + 2 V d + d$.
 # - **How do you test that it is causal?** Change the last token. All earlier logits must stay the same.
 # - **What does a cache need?** Rotated keys and plain values of each layer, and positions that start after them.
 # - **Why tie or not tie the head?** Tying saves $V d$ weights, which matters in a small model.

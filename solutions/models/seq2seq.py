@@ -20,8 +20,8 @@
 # %% [markdown]
 # # Encoder-decoder
 #
-# $$m = \mathrm{encoder}\big(\sqrt{d}\, E_{src}[\mathrm{src}] + S\big), \qquad
-# \mathrm{logits} = W_{head}\; \mathrm{decoder}\big(\sqrt{d}\, E_{tgt}[\mathrm{tgt}] + S,\; m\big)$$
+# $$m = \mathrm{encoder}\big(\sqrt{d}\, E_{\mathrm{src}}[\mathrm{src}] + S\big), \qquad
+# \mathrm{logits} = W_{\mathrm{head}}\; \mathrm{decoder}\big(\sqrt{d}\, E_{\mathrm{tgt}}[\mathrm{tgt}] + S,\; m\big)$$
 #
 # The transformer as it was invented, for translation. The encoder reads the source in both directions. The decoder
 # writes the target from left to right and looks at the source in every layer. $S$ are sinusoidal positions.
@@ -52,12 +52,12 @@
 #   embeddings, which are **multiplied by $\sqrt{d}$** before. The table is no parameter, never shows in
 #   `state_dict()`, works on the device that the model was moved to, and loses no precision when the model is cast.
 # - **`src_padding`** is boolean, of shape `(batch, src_len)`, **True = a real token**. Nothing attends to padding of
-#   the source, neither in the encoder nor from the decoder. If a row of the source is padding alone, the weighted
+#   the source, neither in the encoder nor from the decoder. If a row of the source is nothing but padding, the weighted
 #   means over it are exact zeros. All gradients stay finite.
-# - **Dropout** acts in training mode only. Each entry is lost with the probability `dropout`, or divided by
-#   `1 - dropout`. It acts on the branches of the feed-forward layers, behind the gelu or behind `fc2` or both. Where
-#   else is yours: on the sums of embeddings and positions and on the branches of the attentions before they are added
-#   is usual. In evaluation mode nothing is dropped or scaled.
+# - **Dropout** acts in training mode only. Each entry is set to 0 with probability `dropout`, and the others are
+#   divided by `1 - dropout`. It acts on the branches of the feed-forward layers: after gelu, after `fc2`, or both.
+#   Whether it acts elsewhere is up to you; the sums of embeddings and positions, and the branches of the attentions
+#   before they are added, are usual. In evaluation mode nothing is dropped or scaled.
 # - **Dtype.** The logits have the dtype of the parameters. float64 in, float64 out; float32 accuracy is enough. In
 #   float16 and bfloat16, softmax and norms are computed in float32. Scores and weights may each be rounded once more,
 #   but scores of float16 embeddings near 300 must not overflow.
@@ -65,10 +65,11 @@
 #   `d_model` (at construction or at the call), more than `max_len` tokens in a row of the source or of the target.
 # - **No loops** but those over layers.
 # - **Not graded:** ids outside the vocabularies, empty batches, padding of another dtype, a `dropout` outside 0 to 1,
-#   and how matrices are drawn.
+#   and how matrices are initialised.
 #
 # The stub holds only the model. Write its parts yourself, or import your own from other katas. No operation of PyTorch
-# is forbidden. Tables made once, at construction, may come from anywhere; the computation on inputs stays in PyTorch.
+# is forbidden. Tables that are made once, at construction, may be computed with anything; the computation on inputs
+# stays in PyTorch.
 #
 # **Example.** `d_model = 4`. A token with the embedding $(1, 1, 1, 1)$ at position 0 enters its stack as
 # $\sqrt 4 \cdot (1, 1, 1, 1) + (0, 1, 0, 1) = (2, 3, 2, 3)$. If `o_proj` and `fc2` are zero everywhere, every layer
@@ -287,6 +288,10 @@ class Seq2SeqTransformer(nn.Module):
 # The loss ignores it.
 #
 # **The table is float64** until it meets the embeddings: angles of thousands of radians need it.
+#
+# **What it costs.** For a source of $m$ tokens and a target of $n$ tokens it takes $O(L\, (m + n)\, (d^2 + d\,
+# d_{\mathrm{ff}}) + L\, (m^2 + n^2 + m n)\, d + n\, d\, V)$ time. The layers hold $L\, (12\, d^2 + 4\, d\,
+# d_{\mathrm{ff}})$ numbers in matrices, 4 bytes each in float32. The logits take $4 n V$ bytes.
 #
 # ## The other formulation
 #

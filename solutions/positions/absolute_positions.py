@@ -28,24 +28,24 @@
 # where it stands. In 2017 these vectors were sines and cosines of many speeds. BERT and GPT-2 learned them instead.
 #
 # **Write** two modules, both with `forward(x)`, which adds the first `seq` rows of a table to `x` of shape
-# `(..., seq, d_model)`, with any number of leading dimensions, none included:
+# `(..., seq, d_model)`, with any number of leading dimensions, also none:
 #
 # - **`SinusoidalPositions(max_len, d_model, *, device=None, dtype=None)`**: the table above, sines in even and
 #   cosines in odd columns. No parameters.
 # - **`LearnedPositions(max_len, d_model, *, device=None, dtype=None)`**: the table is the **parameter** `weight`, of
 #   shape `(max_len, d_model)`, initialised from a normal of mean 0 and standard deviation 0.02, not truncated.
 #
-# - **The sinusoidal table** is made once, at construction. It never shows in `state_dict()`. It serves an `x` on the
-#   device that the module was moved to, and **loses no precision** when the module is cast, as by
-#   `module.to(torch.bfloat16)` or `module.half()`. There are no parameters, so the argument `dtype` has nothing to set.
-#   Made at construction, it may come from anywhere, NumPy included; the sum with `x` stays in PyTorch.
+# - **The sinusoidal table** is made once, at construction. It never shows in `state_dict()`. It works on the device
+#   that the module was moved to, and **loses no precision** when the module is cast, as by `module.to(torch.bfloat16)`
+#   or `module.half()`. The module has no parameters, so the argument `dtype` has no effect. The table may be computed
+#   with anything, NumPy included; the sum with `x` stays in PyTorch.
 # - **Dtype.** The result has the dtype of `x`. float64 in, float64 out; float32 accuracy is enough.
 # - **Errors** are `ValueError`s that hold the offending value: an odd `d_model` for sines and cosines, at construction
 #   or at the call; `seq > max_len`, at the call.
 # - **Inputs are not modified**: `x += ...` would change the caller's tensor. They may be non-contiguous or expanded.
 #   Gradients flow to `x` and to `weight`. No loops over positions or columns, neither at the call nor at construction.
-# - **Not graded:** whether float16 and bfloat16 are added in float32 or in themselves, an `x` of another dtype than
-#   `weight`, and whether the rows of `weight` are cut out or looked up.
+# - **Not graded:** whether float16 and bfloat16 are added in float32 or in their own dtype, an `x` of another dtype
+#   than `weight`, and whether the rows of `weight` are sliced or looked up.
 #
 # No operation is forbidden.
 #
@@ -147,6 +147,9 @@ class LearnedPositions(nn.Module):
 #
 # **float64 for the angles.** At position 10,000 a float32 angle is off by up to 5e-4. The table is plain, not a buffer,
 # because a cast of the module rounds buffers.
+#
+# **What it costs.** $O(n d)$ time for $n$ tokens, one addition for each entry. The sinusoidal table takes $8 d$ bytes
+# for each position in float64, the learned one $4 d$ in float32, and as many for its gradient.
 #
 # ## The other formulation
 #

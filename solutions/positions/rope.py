@@ -25,37 +25,36 @@
 # \begin{pmatrix} x_{2i} \\ x_{2i+1} \end{pmatrix},
 # \qquad \varphi = p \cdot \theta^{-2i/d_k}, \qquad i = 0, \dots, d_k/2 - 1$$
 #
-# RoPE tells a query or a key where it stands by rotating it. Neighbouring entries form a pair, a point of the plane.
-# At position $p$ the pair $i$ turns by the angle $\varphi$. Early pairs turn fast, late pairs slowly.
-# Two rotations combine into their difference, so the score of a query and a key depends only on their distance.
+# RoPE tells a query or a key where it stands by rotating it. Neighbouring entries form a pair, a point of the plane. At
+# position $p$ the pair $i$ turns by the angle $\varphi$. Early pairs turn fast, late pairs slowly. The score of a
+# rotated query and a rotated key depends only on the difference of their angles, and so only on the distance between
+# their positions.
 #
 # **Write** the same map twice: `RoPEReal` with sines and cosines, `RoPEComplex` with complex multiplication.
 # Both are built as `RoPEReal(d_k, max_seq_len, theta=10000.0, *, device=None, dtype=None)`.
 # `forward(x, positions)` returns the rotated `x`.
 #
-# - **`x`** has shape `(..., seq, d_k)` with any number of leading dimensions, none included.
+# - **`x`** has shape `(..., seq, d_k)` with any number of leading dimensions, also none.
 # - **`positions`** are integers, int32 or int64. They need not start at 0 or be in order. Their shape is one of two:
 #   - `(seq,)`: the same positions for everything in front of `seq`;
-#   - `(batch, seq)`: one row for each entry of the first dimension of `x`, which is then `(batch, ..., seq, d_k)`.
-#     Such positions beside a head axis, `x` of shape `(batch, heads, seq, d_k)`, are in the robust tier.
+#   - `(batch, seq)`: one row for each entry of the first dimension of `x`, which is then `(batch, ..., seq, d_k)`. The
+#     robust tier uses such positions with an `x` that has an axis of heads, `(batch, heads, seq, d_k)`.
 # - **Pairs** are `(0, 1), (2, 3), ...`: entry `2i` with entry `2i + 1`. Not `i` with `i + d_k/2`.
-# - **Dtype.** The result has the dtype of `x`. float16 and bfloat16 are rotated in float32 and rounded once.
-#   float64 in, float64 out; float32 accuracy is enough.
-#   There are no parameters, so the argument `dtype` has nothing to set.
+# - **Dtype.** The result has the dtype of `x`. float16 and bfloat16 are rotated in float32 and rounded once. float64
+#   in, float64 out; float32 accuracy is enough. The module has no parameters, so the argument `dtype` has no effect.
 # - **Tables** of cosines and sines are made once, at construction, for the positions `0 ... max_seq_len - 1`, by a
-#   number of operations that does not grow with the sizes. Each module has those of its own `theta` and sizes.
-#   They are not parameters and never show in `state_dict()`.
-#   They serve an `x` on the device that the module was moved to.
-#   They **lose no precision** when the module is cast, as by `module.to(torch.bfloat16)` or `module.half()`,
-#   or is built with a lower `dtype`.
+#   number of operations that does not grow with the sizes. Modules with different `theta` or sizes have different
+#   tables. They are not parameters and never show in `state_dict()`. They work on the device that the module was moved
+#   to. They **lose no precision** when the module is cast, as by `module.to(torch.bfloat16)` or `module.half()`, or is
+#   built with a lower `dtype`.
 # - **Errors** are `ValueError`s whose message holds the offending value: an odd `d_k` (at construction or at the call),
-#   a last dimension of `x` other than `d_k`, a position outside `[0, max_seq_len)`.
-#   An `IndexError` of the table is none, and a negative position must not wrap around.
+#   a last dimension of `x` other than `d_k`, a position outside `[0, max_seq_len)`. An `IndexError` from the table is
+#   not enough, and a negative position must not wrap around.
 # - **`x` is not modified**, and may be non-contiguous or expanded. Gradients flow back to it.
 # - **No loops** over positions or pairs. A call looks its cosines and sines up in the tables; it computes none.
-# - **Real and complex.** The arithmetic of `RoPEReal` on `x` is real. Its tables may be held as you like: reading the
-#   real and imaginary parts of complex ones is right too. `RoPEComplex` rotates by multiplying complex tensors.
-# - **Where tables come from** is open: made once, at construction, they may come from anywhere, NumPy included. The
+# - **Real and complex.** The arithmetic of `RoPEReal` on `x` is real. Its tables may have any form: reading the real
+#   and imaginary parts of complex tables is right too. `RoPEComplex` rotates by multiplying complex tensors.
+# - **Tables may be computed with anything**, NumPy included, as long as it is done once, at construction. The
 #   computation on `x` stays in PyTorch.
 # - **Not graded:** angles in float32 or float64, tables in buffers or attributes, positions in other dtypes or on
 #   another device than `x`, and which of several offending positions is named.
@@ -213,6 +212,9 @@ class RoPEComplex(nn.Module):
 #
 # **Positions are data, not a range.** A cached decoder asks for position 517 alone; packed or padded batches have
 # different positions in each row. A negative index would silently read the end of the table, so it is an error.
+#
+# **What it costs.** $O(N)$ time for an `x` of $N$ entries: three operations for each. The result takes $4 N$ bytes in
+# float32, the tables $8\, d_k$ bytes for each position in float64: 4 MB for `d_k = 128` and 4,096 positions.
 #
 # ## The other formulations
 #
