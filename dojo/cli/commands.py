@@ -9,14 +9,18 @@ from typing import NamedTuple
 
 from dojo.cli import arguments
 
+SOLVE, PRACTISE, NOTEBOOKS, MAINTAIN = "Solve a kata", "Practise for the interview", "Notebooks", "Work on the project"
+
 
 class Command(NamedTuple):
-    """One command: what it does in a line, its arguments, how it runs and how it is used."""
+    """One command: its heading, what it does in a line, its arguments, how it runs, and examples with a remark."""
 
+    heading: str
     help: str
     add: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.ArgumentParser, argparse.Namespace], int]
-    examples: str = ""
+    examples: tuple[tuple[str, str], ...] = ()
+    remark: str = ""
 
 
 def _grade(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
@@ -138,72 +142,73 @@ def _report(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
 
 
 COMMANDS = {
+    "list": Command(SOLVE, "list the katas by track, and how your attempts stand", arguments.nothing, _list),
     "grade": Command(
+        SOLVE,
         "grade your attempts, or any file",
         arguments.grade,
         _grade,
-        "  nox -s grade -- rope                          katas/positions/rope.py\n"
-        "  nox -s grade -- attention --tier core         a track, values and gradients only\n"
-        "  nox -s grade -- rope --attempt ~/my_rope.py   a file of yours, as rope\n"
-        "  nox -s grade -- rope --seed 1234              the run of that seed again\n"
-        "  nox -s grade -- all --json verdict.json       everything, for a program to read\n\n"
+        (
+            ("rope", "katas/positions/rope.py"),
+            ("attention --tier core", "a track, values and gradients only"),
+            ("rope --attempt ~/my_rope.py", "a file of yours, as rope"),
+            ("rope --seed 1234", "the run of that seed again"),
+            ("all --json verdict.json", "everything, for a program to read"),
+        ),
         "exit status: 0 when every kata named passed, 1 when one did not, 2 for a wrong command line or missing file",
     ),
-    "list": Command("list the katas by track, and how your attempts stand", arguments.nothing, _list),
-    "hint": Command(
-        "show one more hint", arguments.hint, _hint, "  nox -s hint -- rope\n  nox -s hint -- rope --again"
-    ),
+    "watch": Command(SOLVE, "grade on every save, from a process that stays", arguments.watch, _watch, (("rope", ""),)),
+    "hint": Command(SOLVE, "show one more hint", arguments.hint, _hint, (("rope", ""), ("rope --again", ""))),
     "reveal": Command(
+        SOLVE,
         "show the solution, once you have passed",
         arguments.reveal,
         _reveal,
-        "  nox -s reveal -- rope\n  nox -s reveal -- rope --spoil\n  nox -s reveal -- rope --notebook",
+        (("rope", ""), ("rope --spoil", ""), ("rope --notebook", "")),
     ),
     "reset": Command(
+        SOLVE,
         "start over with a fresh stub; the old attempt is kept",
         arguments.reset,
         _reset,
-        "  nox -s reset -- rope\n  nox -s reset -- attention",
+        (("rope", ""), ("attention", "")),
     ),
-    "watch": Command(
-        "grade on every save, from a process that stays", arguments.watch, _watch, "  nox -s watch -- rope"
-    ),
+    "next": Command(PRACTISE, "say what to practise now", arguments.next, _next),
     "mock": Command(
+        PRACTISE,
         "hold a mock interview against the clock",
         arguments.mock,
         _mock,
-        "  nox -s mock -- rope --minutes 25\n"
-        "  nox -s mock -- --random 2 --level 2\n"
-        "  nox -s mock -- --resume                       the one that was cut off\n"
-        "  nox -s mock -- rope --explain                 what is asked afterwards",
+        (
+            ("rope --minutes 25", ""),
+            ("--random 2 --level 2", ""),
+            ("--resume", "the one that was cut off"),
+            ("rope --explain", "what is asked afterwards"),
+        ),
     ),
     "hunt": Command(
+        PRACTISE,
         "find the bug that is planted in a solution",
         arguments.hunt,
         _hunt,
-        "  nox -s hunt -- mha\n  nox -s hunt -- --random --bugs 3",
+        (("mha", ""), ("--random --bugs 3", "")),
     ),
-    "next": Command("say what to practise now", arguments.next, _next),
     "history": Command(
+        PRACTISE,
         "list, compare and restore earlier attempts",
         arguments.history,
         _history,
-        "  nox -s history -- rope\n"
-        "  nox -s history -- rope --diff 1 4\n"
-        "  nox -s history -- rope --restore 4\n"
-        "  nox -s history -- --export attempts.jsonl",
+        (("rope", ""), ("rope --diff 1 4", ""), ("rope --restore 4", ""), ("--export attempts.jsonl", "")),
     ),
-    "report": Command("write a page about all of your practice", arguments.report, _report),
-    "build": Command(
-        "make stubs and notebooks from the masters",
-        arguments.build,
-        _build,
-        "  nox -s build\n  nox -s build -- --check",
-    ),
+    "report": Command(PRACTISE, "write a page about all of your practice", arguments.report, _report),
     "sync": Command(
+        NOTEBOOKS,
         "make scripts and notebooks agree",
         arguments.sync,
         _sync,
-        "  nox -s sync\n  nox -s sync -- rope --from notebook",
+        (("", ""), ("rope --from notebook", "")),
+    ),
+    "build": Command(
+        MAINTAIN, "make stubs and notebooks from the masters", arguments.build, _build, (("", ""), ("--check", ""))
     ),
 }

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from dojo.content import master
-from dojo.content.catalog import ROOT, Kata, katas
+from dojo.content.catalog import ROOT, Kata, katas, typed
 from dojo.practice import progress
 from dojo.verdict.screen.terminal import Screen
 
@@ -40,7 +40,7 @@ def show_list(root: Path = ROOT) -> int:
         print(f"\ndojo: {trouble}", file=sys.stderr)
     count = sum(state.startswith("passed") for state in states.values())
     passed = "" if trouble else f"{count} of {len(found)} passed. "
-    console.print(f"\n{passed}`nox -s grade -- NAME` grades katas/TRACK/NAME.py.")
+    console.print(f"\n{passed}`{typed('grade NAME')}` grades katas/TRACK/NAME.py.")
     return 0
 
 

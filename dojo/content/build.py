@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING
 
 from dojo.content import files
-from dojo.content.catalog import ROOT, Kata, katas
+from dojo.content.catalog import ROOT, Kata, katas, typed
 from dojo.content.master import read_text, split, stub_text
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def build(check: bool = False, root: Path = ROOT) -> tuple[bool, list[str]]:
         if not is_ours(kata, node):
             said.append(
                 f"{kata.say(kata.stub)} or its notebook has been worked in: left as it is. "
-                f"`nox -s reset -- {kata.name}` makes both afresh and keeps a copy."
+                f"`{typed(f'reset {kata.name}')}` makes both afresh and keeps a copy."
             )
             continue
         stale = [kata.say(path) for path in _stale(kata, node)]
@@ -60,7 +60,7 @@ def build(check: bool = False, root: Path = ROOT) -> tuple[bool, list[str]]:
             continue
         if check:
             clean = False
-            said.append(f"{' and '.join(stale)}: not what {kata.say(kata.master)} gives. Run `nox -s build`.")
+            said.append(f"{' and '.join(stale)}: not what {kata.say(kata.master)} gives. Run `{typed('build')}`.")
         else:
             write_fresh(kata, stub, node)
             said.append(f"wrote {' and '.join(stale)}")

@@ -12,7 +12,7 @@ from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from dojo.content import build, files, master
-from dojo.content.catalog import Kata, Trouble
+from dojo.content.catalog import Kata, Trouble, typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,7 +88,7 @@ def _truth(kata: Kata, script: bytes | None, book: bytes | None, source: str | N
     if script is None and book is None:
         raise SyncError(
             f"neither {kata.say(kata.stub)} nor {kata.say(kata.notebook)} is there: "
-            f"`nox -s reset -- {kata.name}` makes both afresh"
+            f"`{typed(f'reset {kata.name}')}` makes both afresh"
         )
     if script is None or book is None:
         return "notebook" if script is None else "script"
@@ -106,8 +106,8 @@ def _truth(kata: Kata, script: bytes | None, book: bytes | None, source: str | N
         return "notebook" if script_built else "script"
     raise Conflict(
         f"{kata.say(kata.stub)} and {kata.say(kata.notebook)} have both changed, and they differ. Both are as you left "
-        f"them. Say which one is right: `nox -s sync -- {kata.name} --from script` or "
-        f"`nox -s sync -- {kata.name} --from notebook`. A copy of the other goes to .dojo/kept."
+        f"them. Say which one is right: `{typed(f'sync {kata.name} --from script')}` or "
+        f"`{typed(f'sync {kata.name} --from notebook')}`. A copy of the other goes to .dojo/kept."
     )
 
 
@@ -141,7 +141,7 @@ def _text(kata: Kata, script: bytes) -> str:
     if line := _conflict_line(text):
         raise SyncError(
             f"{kata.say(kata.stub)} has Git's conflict markers (line {line}): settle them in your editor, or take "
-            f"the notebook's version with `nox -s sync -- {kata.name} --from notebook`"
+            f"the notebook's version with `{typed(f'sync {kata.name} --from notebook')}`"
         )
     return text
 
@@ -161,7 +161,7 @@ def _load(kata: Kata, book: bytes) -> NotebookNode:
         why = f"it has Git's conflict markers (line {line})" if line else _why(error)
         raise SyncError(
             f"{kata.say(kata.notebook)} cannot be read as a notebook: {why}. It is as you left it. Mend it, or make it "
-            f"again from {kata.say(kata.stub)} with `nox -s sync -- {kata.name} --from script` (a copy goes to "
+            f"again from {kata.say(kata.stub)} with `{typed(f'sync {kata.name} --from script')}` (a copy goes to "
             ".dojo/kept)."
         ) from None
 
