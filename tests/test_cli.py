@@ -275,6 +275,22 @@ def test_with_pdb_an_error_opens_the_debugger_in_the_attempts_own_frame_and_noth
     assert "✗" not in plain.stdout
 
 
+def test_a_kata_that_is_not_begun_is_told_in_short_with_what_to_do(tmp_path):
+    """The README's first command: it is worth reading, and the verdict is its last line."""
+    project = copy_of_project(tmp_path / "mine")
+    told = called_from(project, "grade", "softmax", DOJO_HOME=str(tmp_path / "home"))
+    assert told.returncode == 1
+    lines = told.stdout.splitlines()
+    assert lines[0] == "# Stable softmax"
+    assert "Softmax turns a row of scores into weights that are positive and sum to 1." in lines
+    assert "**Write** `softmax`. Par is 10 minutes." in lines
+    steps = [line.split("  ")[1] for line in lines if line.startswith("  ")]
+    assert steps == ["katas/basics/softmax.py", "dojo watch softmax", "dojo hint softmax"]
+    right = "softmax: not started: write your answer in katas/basics/softmax.py, then: dojo grade softmax"
+    assert [line for line in lines if line][-1] == right
+    assert "Write" not in called_from(project, "grade", "softmax", "linear").stdout.split("softmax:")[0]
+
+
 def test_a_grading_is_written_as_json_and_as_a_page_too(tmp_path):
     verdict, page = tmp_path / "verdict.json", tmp_path / "verdict.page.html"
     done = dojo("grade", "causal_mask", "--solution", "--tier", "core", "--json", str(verdict), "--html", str(page))

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dojo.cli.katas import show_beginning
 from dojo.cli.selection import relocate
 from dojo.content import catalog, files, sync
 from dojo.content.catalog import Kata, Trouble
@@ -41,6 +42,8 @@ def main(args: argparse.Namespace) -> int:
         verdicts = side_by_side(entries, options, server, screen)
         if not any(verdict.checks or verdict.message for verdict in verdicts):
             raise Trouble(f"no check is left after -k {args.expression!r} and --tier {args.tier}")
+        if [verdict.verdict for verdict in verdicts] == ["empty"] and not (args.attempt or args.solution):
+            show_beginning(katas[0])
         for verdict in verdicts:
             screen.verdict(verdict)
         screen.summary(verdicts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from pathlib import Path
 
@@ -42,6 +43,23 @@ def show_list(root: Path = ROOT) -> int:
     passed = "" if trouble else f"{count} of {len(found)} passed. "
     console.print(f"\n{passed}`{typed('grade NAME')}` grades katas/TRACK/NAME.py.")
     return 0
+
+
+def show_beginning(kata: Kata) -> None:
+    """Print what the kata asks for in short, and what helps on the way: for those who have not begun."""
+    title, *paragraphs = master.statement(kata).split("\n\n")
+    about = next(text for text in paragraphs if not text.startswith("$$"))
+    stub = ast.parse(master.stub_text(kata)).body
+    unwritten = [n for n in stub if isinstance(n, master.DEFINITIONS) and "NotImplementedError" in ast.unparse(n)]
+    asked = f"**Write** {' and '.join(f'`{node.name}`' for node in unwritten)}. Par is {kata.minutes} minutes."
+    Screen(sys.stdout).markdown(f"{title}\n\n{about}\n\n{asked}")
+    steps = {
+        kata.say(kata.stub): "the whole statement, and where you write",
+        typed(f"watch {kata.name}"): "grades it on every save",
+        typed(f"hint {kata.name}"): "helps a little",
+    }
+    width = max(map(len, steps))
+    print("\n" + "".join(f"  {step:{width}}  {what}\n" for step, what in steps.items()), flush=True)
 
 
 def show_hint(kata: Kata, again: bool = False) -> int:
