@@ -195,6 +195,7 @@ def test_grade_has_quiet_defaults(graded):
     assert args == {
         "names": [],
         "html": None,
+        "share": None,
         "no_record": False,
         "attempt": None,
         "solution": False,
@@ -299,9 +300,27 @@ def test_a_grading_is_written_as_json_and_as_a_page_too(tmp_path):
     assert "causal_mask" in page.read_text()
 
 
+def test_a_card_is_written_for_what_passed_and_refused_with_a_sentence_else(tmp_path):
+    right, wrong, path = tmp_path / "right.py", tmp_path / "wrong.py", tmp_path / "card.svg"
+    right.write_text((ROOT / "solutions/attention/causal_mask.py").read_text("utf-8"), "utf-8")
+    wrong.write_text("def causal_mask(q_len, k_len=None, *, device=None):\n    return None\n", "utf-8")
+    told = dojo("grade", "causal_mask", "--attempt", str(wrong), "--share", str(path))
+    assert told.returncode == 1
+    assert f"dojo: no card was written to {path}: there is one once the core tier passes" in told.stderr
+    assert not path.exists()
+    told = dojo("grade", "causal_mask", "--attempt", str(right), "--share", str(path))
+    assert told.returncode == 0
+    assert f"{path} is a card to share: kata, tiers and time, and nothing about you" in told.stdout
+    assert "causal_mask" in path.read_text("utf-8")
+    assert str(tmp_path) not in path.read_text("utf-8")
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        (["grade", "--share", "f.svg"], "--share needs the one NAME that the card is about"),
+        (["grade", "basics", "--share", "f.svg"], "--share makes the card of one kata, and basics is 6 of them"),
+        (["grade", "rope", "--share", "f.svg", "--tier", "core", "-x"], "a file of yours: leave out --tier and -x"),
         (["grade", "causal_mask", "softmax", "--attempt", "f.py"], "--attempt needs the one NAME"),
         (["grade", "causal_mask", "--solution", "-k", "nothing_is_called_so"], "no check is left after -k"),
         (["grade", "causal_mask", "--attempt", "nowhere.py"], "there is no file nowhere.py"),

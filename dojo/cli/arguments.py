@@ -26,6 +26,7 @@ def grade(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sandbox", action="store_true", help="run the attempt under bubblewrap too (Linux)")
     parser.add_argument("--pdb", action="store_true", help="debug the attempt where it fails; the verdict is unjudged")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with pictures of what failed to FILE")
+    parser.add_argument("--share", type=Path, metavar="FILE", help="write a card to share to FILE, an SVG")
     _no_record(parser)
 
 

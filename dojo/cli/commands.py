@@ -26,6 +26,12 @@ class Command(NamedTuple):
 def _grade(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     if args.attempt is not None and len(args.names) != 1:
         parser.error("--attempt needs the one NAME that the file is to be graded as")
+    if args.share is not None and len(args.names) != 1:
+        parser.error("--share needs the one NAME that the card is about")
+    part = [word for word, given in (("--tier", args.tier), ("-k", args.expression), ("-x", args.exitfirst)) if given]
+    part += [word for word, given in (("--pdb", args.pdb), ("--solution", args.solution)) if given]
+    if args.share is not None and part:
+        parser.error(f"--share is for all checks of a file of yours: leave out {' and '.join(part)}")
     from dojo.cli.grade import main
 
     return main(args)

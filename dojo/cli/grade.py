@@ -24,6 +24,8 @@ def main(args: argparse.Namespace) -> int:
     katas = catalog.select(args.names)
     if args.attempt is not None and len(katas) != 1:
         raise Trouble("--attempt grades one file as one kata: name that kata, as in `grade rope --attempt FILE`")
+    if args.share is not None and len(katas) != 1:
+        raise Trouble(f"--share makes the card of one kata, and {' '.join(args.names)} is {len(katas)} of them")
     around = []
     if args.sandbox:
         from dojo.judge import sandbox
@@ -57,6 +59,8 @@ def main(args: argparse.Namespace) -> int:
         files.write_atomic(args.json, json.dumps([v.to_json() for v in verdicts], indent=1) + "\n")
     if _counts(args):
         _record(entries, verdicts)
+    if args.share:
+        _share(katas[0], verdicts[0], args.share, _minutes(katas[0]) if _counts(args) else None)
     if not (args.attempt or args.solution):
         for kata in katas:
             sync.sync(kata)  # after the verdict, which an edited script need not wait for
@@ -88,6 +92,28 @@ def _counts(args: argparse.Namespace) -> bool:
     """Whether this was a full grading of the user's own files, and may be remembered."""
     part = args.tier or args.expression or args.exitfirst or args.pdb
     return not (args.solution or args.attempt or part or args.no_record)
+
+
+def _share(kata: Kata, verdict: Verdict, path: Path, minutes: float | None) -> None:
+    """Write the card of a verdict, if there is something to show yet."""
+    from dojo.verdict.page import card
+
+    if not card.worth_sharing(verdict):
+        print(f"dojo: no card was written to {path}: there is one once the core tier passes", file=sys.stderr)
+        return
+    files.write_atomic(path, card.of(verdict, kata.title, kata.level, kata.minutes, minutes))
+    print(f"{path} is a card to share: kata, tiers and time, and nothing about you", flush=True)
+
+
+def _minutes(kata: Kata) -> float | None:
+    """How long the user took from the first try to the pass, as far as the history has seen it."""
+    from dojo.practice import database, schedule
+
+    try:
+        last = schedule.sittings(database.recall_all(kata.name))[-1:]
+    except database.Unreadable:
+        return None
+    return next((sitting.taken / 60 for sitting in last if sitting.end.passed and sitting.taken >= 30), None)
 
 
 def _record(entries: list[Entry], verdicts: list[Verdict]) -> None:
