@@ -16,7 +16,7 @@ import pytest
 from dojo.cli import main
 from dojo.content import catalog
 from dojo.content.catalog import Trouble
-from dojo.practice import schedule
+from dojo.practice import progress, schedule
 from dojo.practice.database import Attempt, export, place, recall_all, remember, take_in
 from dojo.practice.history import numbered, overview, restore
 
@@ -162,11 +162,16 @@ def test_a_long_pause_begins_another_sitting() -> None:
     assert [len(s.attempts) for s in found] == [2, 1]
 
 
+def proposed(past: list[Attempt], now: datetime) -> list[schedule.Due]:
+    katas = catalog.katas()
+    return schedule.propose(katas, progress.standings(katas.values(), past, now), now)
+
+
 def test_what_was_failed_comes_before_what_was_passed_and_new_ones_wait_for_their_groundwork() -> None:
     now = datetime(2026, 1, 10, tzinfo=UTC)
     ago = lambda days: (now - timedelta(days=days)).timestamp()  # noqa: E731
     past = [attempt("linear", "passed", ago(9)), attempt("softmax", "failed", ago(3))]
-    names = [due.kata.name for due in schedule.propose(catalog.katas(), past, now)]
+    names = [due.kata.name for due in proposed(past, now)]
     assert names[0] == "softmax"
     assert {"embedding", "rmsnorm"} <= set(names)
     assert not {"mha", "layernorm", "lm"} & set(names)
@@ -175,8 +180,8 @@ def test_what_was_failed_comes_before_what_was_passed_and_new_ones_wait_for_thei
 def test_a_kata_that_was_easy_today_is_not_due() -> None:
     now = datetime(2026, 1, 10, tzinfo=UTC)
     past = [attempt("linear", at=now.timestamp() - 60)]
-    assert "linear" not in [due.kata.name for due in schedule.propose(catalog.katas(), past, now)]
-    assert schedule.due_dates(catalog.katas(), past)["linear"] > now + timedelta(days=1)
+    assert "linear" not in [due.kata.name for due in proposed(past, now)]
+    assert progress.standings(catalog.katas().values(), past, now)["linear"].due > now + timedelta(days=1)
 
 
 def test_restoring_keeps_what_was_there(project: Path) -> None:

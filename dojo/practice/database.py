@@ -64,13 +64,9 @@ class Attempt:
         return self.verdict == "passed"
 
 
-PASSED = "verdict = 'passed' and kind in ('grade', 'mock')"  # a hunt is passed by mending a solution
-CORE = "json_extract(tiers, '$.core') = 'passed' and kind in ('grade', 'mock')"
-LAST = """
-with latest as (select kata, max(at) as at from attempt where {0} group by kata)
-select kata, text from attempt join latest using (kata, at) where {0} order by id
-"""
 COLUMNS = [f.name for f in fields(Attempt)]
+LAST = "select id from (select id, max(at) from attempt group by kata, kind, verdict)"
+BRIEF = {"failing": "'[]'", "details": "'{}'", "text": f"case when id in ({LAST}) then text else '' end"}
 JSON = ("tiers", "failing", "details")
 
 
@@ -103,24 +99,14 @@ def remember(attempts: Iterable[Attempt]) -> str | None:
 
 def recall_all(kata: str | None = None) -> list[Attempt]:
     """Everything remembered, or all of one kata, oldest first. Raises Unreadable."""
-    if not place().exists():
-        return []
-    with _open() as database:
-        where, words = ("where kata = ?", (kata,)) if kata else ("", ())
-        rows = database.execute(f"select {', '.join(COLUMNS)} from attempt {where} order by at, id", words).fetchall()
-    return [_attempt(row) for row in rows]
+    return _recall(COLUMNS, kata)
 
 
-def last_passes(kata: str | None = None, core: bool = False) -> dict[str, str]:
-    """By kata, the text that passed last, or passed the core tier; it reads no other attempt's text.
-
-    Raises Unreadable.
+def recall_brief() -> list[Attempt]:
+    """Everything remembered, oldest first, and quickly: without checks and pictures, and with the text of the last
+    attempt of each kata, kind and verdict alone. Raises Unreadable.
     """
-    if not place().exists():
-        return {}
-    with _open() as database:
-        found = dict(database.execute(LAST.format(CORE if core else PASSED)).fetchall())
-    return {name: text for name, text in found.items() if kata in (None, name)}
+    return _recall([BRIEF.get(name, name) for name in COLUMNS])
 
 
 def export(path: Path) -> int:
@@ -161,6 +147,15 @@ def take_in(path: Path) -> tuple[int, int]:
     if trouble:
         raise Unreadable(trouble)
     return len(new), old
+
+
+def _recall(columns: list[str], kata: str | None = None) -> list[Attempt]:
+    if not place().exists():
+        return []
+    with _open() as database:
+        where, words = ("where kata = ?", (kata,)) if kata else ("", ())
+        rows = database.execute(f"select {', '.join(columns)} from attempt {where} order by at, id", words).fetchall()
+    return [_attempt(row) for row in rows]
 
 
 @contextmanager

@@ -59,11 +59,11 @@ def show_next(args: argparse.Namespace) -> int:
 
 def proposals(count: int) -> str:
     """What to practise now, the most urgent first."""
-    katas, attempts = catalog.katas(), database.recall_all()
-    proposed = schedule.propose(katas, attempts)
+    katas = catalog.katas()
+    standings = progress.standings(katas.values())
+    proposed = schedule.propose(katas, standings)
     if not proposed:
-        dates = schedule.due_dates(katas, attempts)
-        name, date = min(dates.items(), key=lambda item: item[1])
+        date, name = min((standing.due, name) for name, standing in standings.items() if standing.due)
         return f"nothing is due; {name} comes next, on {date.astimezone():%d %B at %H:%M}."
     lines = [
         f"{number}. {due.kata.name:<18}  {due.kata.title}, {due.kata.minutes} min — {due.reason}"
