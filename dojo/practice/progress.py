@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -77,6 +77,12 @@ def tally(found: Collection[Standing]) -> str:
     failed = sum(standing.state is State.FAILED_SINCE for standing in found)
     since = f", {failed} of them failed since" if failed else ""
     return f"{sum(standing.passed for standing in found)} of {len(found)} passed{since}"
+
+
+def hunts(found: Mapping[str, Standing]) -> str:
+    """How many hunts of which kata are solved, in words; nothing where there was none."""
+    held = {name: standing.hunts for name, standing in found.items() if standing.hunts}
+    return ", ".join(f"{name} {sum(hunt.passed for hunt in hunts)} of {len(hunts)}" for name, hunts in held.items())
 
 
 def _standing(kata: Kata, attempts: Sequence[Attempt], now: datetime) -> Standing:

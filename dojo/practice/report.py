@@ -75,9 +75,8 @@ def _table(katas: dict[str, Kata], standings: dict[str, Standing]) -> str:
 
 def _hunts(standings: dict[str, Standing]) -> str:
     """The hunts, which stand apart: they count neither for nor against a kata."""
-    held = {name: standing.hunts for name, standing in standings.items() if standing.hunts}
-    told = ", ".join(f"{name} {sum(hunt.passed for hunt in hunts)} of {len(hunts)}" for name, hunts in held.items())
-    return f"<p>Hunts solved, which change no state: {esc(told)}.</p>" if held else ""
+    told = progress.hunts(standings)
+    return f"<p>Hunts solved, which change no state: {esc(told)}.</p>" if told else ""
 
 
 def _trend(own: Sequence[Attempt]) -> str:
