@@ -9,9 +9,11 @@ from pathlib import Path
 from dojo.content import master
 from dojo.content.catalog import ROOT, Kata, katas, typed
 from dojo.practice import progress
+from dojo.practice.database import Unreadable
+from dojo.practice.progress import State
 from dojo.verdict.screen.terminal import Screen
 
-STYLES = {"passed": "green", "in progress": "yellow", "not started": "dim"}
+STYLES = {State.NOT_STARTED: "dim", State.PASSED: "green", State.FAILED_SINCE: "red"}
 
 
 def show_list(root: Path = ROOT) -> int:
@@ -21,14 +23,17 @@ def show_list(root: Path = ROOT) -> int:
     from rich.text import Text
 
     found = katas(root)
-    states, trouble = progress.states(found.values())
+    try:
+        standings, trouble = progress.standings(found.values()), ""
+    except Unreadable as unreadable:
+        standings, trouble = progress.standings(found.values(), []), f"it is not known what has passed: {unreadable}"
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in ("track", "kata", "", "level", "minutes", "your attempt"):
         table.add_column(column, justify="right" if column in ("level", "minutes") else "left", overflow="fold")
     above = None
     for kata in found.values():
-        state = states[kata.name]
-        style = next((s for word, s in STYLES.items() if state.startswith(word)), "")
+        state = standings[kata.name].state
+        style = STYLES.get(state, "yellow")
         track = kata.track if kata.track != above else ""
         above = kata.track
         level, minutes = str(kata.level), str(kata.minutes)
@@ -39,8 +44,7 @@ def show_list(root: Path = ROOT) -> int:
     console.print(table)
     if trouble:
         print(f"\ndojo: {trouble}", file=sys.stderr)
-    count = sum(state.startswith("passed") for state in states.values())
-    passed = "" if trouble else f"{count} of {len(found)} passed. "
+    passed = "" if trouble else f"{progress.tally(standings.values())}. "
     console.print(f"\n{passed}`{typed('grade NAME')}` grades katas/TRACK/NAME.py.")
     return 0
 

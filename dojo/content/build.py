@@ -105,6 +105,12 @@ def is_fresh_notebook(path: Path, wanted: NotebookNode | None = None) -> bool:
     return not run and _cells_mark(found) in (_marks(found).get("cells"), _marks(wanted or {}).get("cells"))
 
 
+def code_cells(kata: Kata) -> list[str]:
+    """The code of the kata's notebook, cell by cell; nothing of one that cannot be read."""
+    found = _read_notebook(kata.notebook) or {"cells": []}
+    return [_source(cell) for cell in found["cells"] if cell.get("cell_type") == "code"]
+
+
 def _stale(kata: Kata, wanted: NotebookNode) -> list[Path]:
     marks, stale = _marks(wanted), []
     if not kata.stub.exists() or _script_mark(kata) != marks["stub"]:
@@ -147,7 +153,10 @@ def _cells_mark(node: dict) -> str:
     """The fingerprint of what stands in a notebook's cells; what running them gave does not count."""
     cells = []
     for cell in node["cells"]:
-        source = cell.get("source", "")
-        source = "".join(source) if isinstance(source, list) else source
-        cells.append([cell.get("cell_type"), source.replace("\r\n", "\n")])
+        cells.append([cell.get("cell_type"), _source(cell).replace("\r\n", "\n")])
     return files.digest(json.dumps(cells))[:16]
+
+
+def _source(cell: dict) -> str:
+    source = cell.get("source", "")
+    return "".join(source) if isinstance(source, list) else source

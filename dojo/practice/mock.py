@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from dojo.content import catalog, master
 from dojo.content.catalog import Kata, Trouble, typed
 from dojo.grading.options import fresh_seed, read
-from dojo.practice import history, timed_session
+from dojo.practice import history, progress, timed_session
+from dojo.practice.database import Unreadable
 from dojo.practice.timed_session import End, Runner, TimedSession
 from dojo.verdict.types import state_of
 
@@ -89,7 +90,6 @@ def hold(
         final = grade_once_more(runner)
     for verdict in final.values():
         screen.failures(verdict)
-    conclude(held, final)
     if not args.no_record:
         for name, verdict in final.items():
             green = next((e.at for e in held.events if e.kata == name and e.verdict == "passed"), held.spent)
@@ -99,6 +99,7 @@ def hold(
                 spent=green,
                 hints=held.hints.get(name, 0),
             )
+    conclude(held, final)
     return 0 if final and all(verdict.verdict == "passed" for verdict in final.values()) else 1
 
 
@@ -133,6 +134,8 @@ def scorecard(held: TimedSession, final: dict[str, Verdict]) -> None:
         longest = failed_longest(events, held.spent)
         if longest:
             print(f"  failed longest     {longest[0]}, {clock(longest[1])}")
+        with contextlib.suppress(Unreadable):
+            print(f"  stands now         {progress.standings([kata])[name].state}")
         print()
     print(f"`{typed(' '.join(['mock', *held.katas, '--explain']))}` lists what an interviewer asks next.")
 

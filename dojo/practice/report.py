@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import datetime
 
 from dojo.content import catalog
 from dojo.content.catalog import Kata
-from dojo.practice import database, schedule
+from dojo.practice import database, progress, schedule
 from dojo.practice.database import Attempt
+from dojo.practice.progress import Standing, State
 from dojo.verdict.page.html import css_class, esc, verdict_section, write
-from dojo.verdict.types import state_of
+
+STYLES = {State.NOT_STARTED: "none", State.PASSED: "ok", State.FAILED_SINCE: "bad"}
 
 
 def main(args: argparse.Namespace) -> int:
@@ -27,31 +30,33 @@ def of_history(attempts: list[Attempt]) -> str:
     katas = catalog.katas()
     if not attempts:
         return "<p>Nothing is remembered yet. <code>nox -s grade -- softmax</code> begins it.</p>"
-    of = {name: [a for a in attempts if a.kata == name] for name in katas}
-    due = schedule.due_dates(katas, attempts)
-    last = [own[-1].details for own in of.values() if own]
-    parts = [_table(katas, of, due), _times(katas, of), _mistakes(attempts)]
+    standings = progress.standings(katas.values(), attempts)
+    last = [standing.last.details for standing in standings.values() if standing.last]
+    parts = [
+        _table(katas, standings),
+        _times(katas, standings),
+        _mistakes([grading for each in standings.values() for grading in each.gradings]),
+    ]
     parts.append("<h2>The last verdict of each kata</h2>" + "".join(map(verdict_section, last)))
     return "".join(parts)
 
 
-def _table(katas: dict[str, Kata], of: dict[str, list[Attempt]], due: dict[str, datetime]) -> str:
+def _table(katas: dict[str, Kata], standings: dict[str, Standing]) -> str:
     heads = ("track", "kata", "state", "trend", "attempts", "hints", "best minutes", "par", "due")
     rows = []
     for kata in katas.values():
-        own = of[kata.name]
-        state = state_of(own[-1].verdict, own[-1].tiers) if own else "not started"
+        standing = standings[kata.name]
+        own, date = standing.gradings, standing.due
         trend = "".join(f'<i class="{css_class(a.verdict)}" title="{esc(a.verdict)}"></i>' for a in own[-12:])
         green = [s.taken / 60 for s in schedule.sittings(own) if s.end.passed and s.taken]
         best = f"{min(green):.1f}" if green else ""
-        date = due.get(kata.name)
-        late = date is not None and date <= datetime.now(UTC)
+        late = date is not None and date <= datetime.now(date.tzinfo)
         when = "" if date is None else "now" if late else date.astimezone().strftime("%Y-%m-%d")
         order = "" if date is None else str(int(date.timestamp()))
         cells = [
             f"<td>{esc(kata.track)}</td>",
             f'<th scope="row">{esc(kata.name)}</th>',
-            f'<td><span class="{css_class(state)}">{esc(state)}</span></td>',
+            f'<td><span class="{STYLES.get(standing.state, "")}">{esc(standing.state)}</span></td>',
             f'<td class="trend" data-sort="{sum(a.passed for a in own)}" aria-label="{_trend(own)}">{trend}</td>',
             f'<td class="n">{len(own) or ""}</td>',
             f'<td class="n">{max((a.hints for a in own), default=0) or ""}</td>',
@@ -61,23 +66,28 @@ def _table(katas: dict[str, Kata], of: dict[str, list[Attempt]], due: dict[str, 
         ]
         rows.append(f"<tr>{''.join(cells)}</tr>")
     head = "".join(f'<th scope="col" aria-sort="none"><button>{name}</button></th>' for name in heads)
-    done = sum(any(a.passed for a in own) for own in of.values())
     return (
-        f"<h2>{done} of {len(katas)} katas passed</h2>"
+        f"<h2>{progress.tally(standings.values())}</h2>"
         f'<div class="wide"><table class="sortable"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
+        f"<tbody>{''.join(rows)}</tbody></table></div>{_hunts(standings)}"
     )
 
 
-def _trend(own: list[Attempt]) -> str:
+def _hunts(standings: dict[str, Standing]) -> str:
+    """The hunts, which stand apart: they count neither for nor against a kata."""
+    told = progress.hunts(standings)
+    return f"<p>Hunts solved, which change no state: {esc(told)}.</p>" if told else ""
+
+
+def _trend(own: Sequence[Attempt]) -> str:
     return f"{sum(a.passed for a in own)} of {len(own)} attempts passed" if own else "no attempts"
 
 
-def _times(katas: dict[str, Kata], of: dict[str, list[Attempt]]) -> str:
+def _times(katas: dict[str, Kata], standings: dict[str, Standing]) -> str:
     """Time to green against par, sitting by sitting: a dot on the line took as long as par."""
     points = []
-    for name, own in of.items():
-        for sitting in schedule.sittings(own):
+    for name, standing in standings.items():
+        for sitting in schedule.sittings(standing.gradings):
             if sitting.end.passed and sitting.taken > 0:
                 points.append((sitting.end.at, sitting.taken / 60 / katas[name].minutes, name, sitting.taken / 60))
     if not points:

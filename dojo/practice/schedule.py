@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from dojo.content.catalog import Kata
 from dojo.practice.database import Attempt
 
+if TYPE_CHECKING:
+    from dojo.practice.progress import Standing
+
 SITTING = 2 * 3600.0  # seconds of pause after which a new sitting begins
+RATED = {"Hard": "passed with hints", "Good": "passed after par", "Easy": "passed"}
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,16 @@ class Sitting:
 
 
 @dataclass(frozen=True)
+class Memory:
+    """What the scheduler makes of all gradings of a kata."""
+
+    due: datetime
+    recall: float  # how likely it is still known
+    rating: str  # of the last sitting
+    at: float  # the end of it
+
+
+@dataclass(frozen=True)
 class Due:
     """A kata to practise, and why; `recall` is how likely it is still known, None for a new one."""
 
@@ -37,7 +53,7 @@ class Due:
     recall: float | None
 
 
-def sittings(attempts: list[Attempt]) -> list[Sitting]:
+def sittings(attempts: Sequence[Attempt]) -> list[Sitting]:
     """Attempts at one kata, oldest first, in sittings."""
     groups: list[list[Attempt]] = []
     for attempt in attempts:
@@ -55,46 +71,39 @@ def rating(sitting: Sitting, par: float) -> str:
     return "Easy" if sitting.taken <= par else "Good"
 
 
-def propose(katas: dict[str, Kata], history: list[Attempt], now: datetime | None = None) -> list[Due]:
-    """Katas to practise, the most urgent first: due ones, then new ones whose groundwork has been passed."""
+def memory(kata: Kata, gradings: Sequence[Attempt], now: datetime) -> Memory | None:
+    """What is remembered of a kata after these gradings, oldest first; None when there are none."""
+    if not gradings:
+        return None
     from fsrs import Card, Rating, Scheduler
 
+    scheduler, card = Scheduler(enable_fuzzing=False), Card()
+    for sitting in sittings(gradings):
+        word, at = rating(sitting, 60.0 * kata.minutes), sitting.end.at
+        card, _ = scheduler.review_card(card, Rating[word], datetime.fromtimestamp(at, UTC))
+    return Memory(card.due, scheduler.get_card_retrievability(card, now), word, at)
+
+
+def propose(katas: Mapping[str, Kata], standings: Mapping[str, Standing], now: datetime | None = None) -> list[Due]:
+    """Katas to practise, the most urgent first: due ones, then new ones whose groundwork has been passed."""
     now = now or datetime.now(UTC)
-    scheduler = Scheduler(enable_fuzzing=False)
-    due, new, passed = [], [], {a.kata for a in history if a.passed}
-    for kata in katas.values():
-        seen = sittings([a for a in history if a.kata == kata.name])
-        if not seen:
-            missing = [name for name in kata.builds_on if name not in passed]
-            if not missing:
+    due, new = [], []
+    for name, kata in katas.items():
+        standing = standings[name]
+        known, last = standing.memory, standing.last
+        if known is None or last is None:
+            if all(standings[base].passed for base in kata.builds_on):
                 base = f"builds on {', '.join(kata.builds_on)}" if kata.builds_on else "needs no other"
                 new.append(Due(kata, f"new; {base}", None))
-            continue
-        card = Card()
-        for sitting in seen:
-            word = rating(sitting, 60.0 * kata.minutes)
-            card, _ = scheduler.review_card(card, Rating[word], datetime.fromtimestamp(sitting.end.at, UTC))
-        if card.due <= now:
-            recall = scheduler.get_card_retrievability(card, now)
-            last = {"Again": "not passed", "Hard": "passed with hints", "Good": "passed after par", "Easy": "passed"}
-            ago = (now - datetime.fromtimestamp(seen[-1].end.at, UTC)).days
-            when = "today" if ago < 1 else "yesterday" if ago == 1 else f"{ago} days ago"
-            known = "" if word == "Again" else f", {recall:.0%} likely still known"
-            due.append(Due(kata, f"{last[word]} {when}{known}", recall))
+        elif not last.passed:
+            due.append(Due(kata, f"failed {_ago(last.at, now)}", 0.0))
+        elif known.due <= now:
+            reason = f"{RATED[known.rating]} {_ago(known.at, now)}, {known.recall:.0%} likely still known"
+            due.append(Due(kata, reason, known.recall))
     due.sort(key=lambda each: each.recall or 0.0)
     return due + new
 
 
-def due_dates(katas: dict[str, Kata], history: list[Attempt]) -> dict[str, datetime]:
-    """When each kata that has been tried is due again."""
-    from fsrs import Card, Rating, Scheduler
-
-    scheduler, dates = Scheduler(enable_fuzzing=False), {}
-    for kata in katas.values():
-        card = None
-        for sitting in sittings([a for a in history if a.kata == kata.name]):
-            word, at = rating(sitting, 60.0 * kata.minutes), datetime.fromtimestamp(sitting.end.at, UTC)
-            card, _ = scheduler.review_card(card or Card(), Rating[word], at)
-        if card is not None:
-            dates[kata.name] = card.due
-    return dates
+def _ago(at: float, now: datetime) -> str:
+    days = (now - datetime.fromtimestamp(at, UTC)).days
+    return "today" if days < 1 else "yesterday" if days == 1 else f"{days} days ago"
