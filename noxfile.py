@@ -60,6 +60,12 @@ def list_(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def show(session: nox.Session) -> None:
+    """Show what a kata asks for (-- rope)."""
+    _dojo(session, "show")
+
+
+@nox.session(python=False)
 def hint(session: nox.Session) -> None:
     """Show one more hint (-- rope)."""
     _dojo(session, "hint")

@@ -63,6 +63,13 @@ def test_a_command_is_told_in_the_words_that_the_user_types(started_by, command,
     assert typed("grade") == bare
 
 
+def test_no_other_place_says_how_a_command_is_typed():
+    """`nox -s lab` has no other form, and what is started by nothing we know is told as nox's."""
+    texts = {path: path.read_text("utf-8") for path in sorted((ROOT / "dojo").rglob("*.py"))}
+    said = {path.name: re.findall(r"nox -s (?!lab)\S+", text) for path, text in texts.items()}
+    assert {name for name, words in said.items() if words} <= {"catalog.py", "terminal.py"}
+
+
 SCRIPT = (sys.executable, "-c", "import sys; from dojo.cli.main import script; sys.exit(script())")
 
 
@@ -144,7 +151,7 @@ def test_a_wrong_command_names_the_near_one(capsys):
     assert main.main(["grad", "rope"]) == 2
     assert capsys.readouterr().err == "dojo: there is no command 'grad': did you mean grade?\n"
     assert main.main(["zzz"]) == 2
-    assert "there are list, grade, watch" in capsys.readouterr().err
+    assert "there are list, show, grade" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -286,7 +293,7 @@ def test_a_kata_that_is_not_begun_is_told_in_short_with_what_to_do(tmp_path):
     assert "Softmax turns a row of scores into weights that are positive and sum to 1." in lines
     assert "**Write** `softmax`. Par is 10 minutes." in lines
     steps = [line.split("  ")[1] for line in lines if line.startswith("  ")]
-    assert steps == ["katas/basics/softmax.py", "dojo watch softmax", "dojo hint softmax"]
+    assert steps == ["katas/basics/softmax.py", "dojo show softmax", "dojo watch softmax", "dojo hint softmax"]
     right = "softmax: not started: write your answer in katas/basics/softmax.py, then: dojo grade softmax"
     assert [line for line in lines if line][-1] == right
     assert "Write" not in called_from(project, "grade", "softmax", "linear").stdout.split("softmax:")[0]

@@ -34,6 +34,10 @@ def _no_record(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-record", action="store_true", help="leave no trace in the history")
 
 
+def show(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="a kata")
+
+
 def hint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="a kata")
     parser.add_argument("--again", action="store_true", help="start over with the first hint")

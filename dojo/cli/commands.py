@@ -45,6 +45,13 @@ def _list(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     return katas.show_list()
 
 
+def _show(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    from dojo.cli import katas
+    from dojo.cli.selection import selected_one
+
+    return katas.show_statement(selected_one(args.name))
+
+
 def _hint(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     from dojo.cli import katas
     from dojo.cli.selection import selected_one
@@ -149,6 +156,7 @@ def _report(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
 
 COMMANDS = {
     "list": Command(SOLVE, "list the katas by track, and how your attempts stand", arguments.nothing, _list),
+    "show": Command(SOLVE, "show what a kata asks for", arguments.show, _show, (("rope", ""),)),
     "grade": Command(
         SOLVE,
         "grade your attempts, or any file",

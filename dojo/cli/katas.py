@@ -1,4 +1,4 @@
-"""`list`, `hint` and `reveal`: what there is to practise, and what helps."""
+"""`list`, `show`, `hint` and `reveal`: what there is to practise, and what helps."""
 
 from __future__ import annotations
 
@@ -58,12 +58,23 @@ def show_beginning(kata: Kata) -> None:
     asked = f"**Write** {' and '.join(f'`{node.name}`' for node in unwritten)}. Par is {kata.minutes} minutes."
     Screen(sys.stdout).markdown(f"{title}\n\n{about}\n\n{asked}")
     steps = {
-        kata.say(kata.stub): "the whole statement, and where you write",
+        kata.say(kata.stub): "where you write, below the whole statement",
+        typed(f"show {kata.name}"): "shows the statement as a page",
         typed(f"watch {kata.name}"): "grades it on every save",
         typed(f"hint {kata.name}"): "helps a little",
     }
     width = max(map(len, steps))
     print("\n" + "".join(f"  {step:{width}}  {what}\n" for step, what in steps.items()), flush=True)
+
+
+def show_statement(kata: Kata) -> int:
+    """Print what the kata asks for, and where it is written."""
+    after = (
+        f"Level {kata.level}, {kata.minutes} minutes. Write it in `{kata.say(kata.stub)}`. "
+        f"`{typed(f'grade {kata.name}')}` grades it; `{typed(f'hint {kata.name}')}` helps a little."
+    )
+    Screen(sys.stdout).markdown(f"{master.statement(kata)}\n\n{after}", paged=True)
+    return 0
 
 
 def show_hint(kata: Kata, again: bool = False) -> int:
@@ -92,6 +103,7 @@ def _show_code(code: str) -> None:
         print(code, end="")
         return
     from rich.console import Console
-    from rich.syntax import Syntax
 
-    Console().print(Syntax(code, "python", background_color="default"))
+    from dojo.verdict.screen.markdown import highlighted
+
+    Console().print(highlighted(code), soft_wrap=True)  # lines that the terminal breaks can be copied whole

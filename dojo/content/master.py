@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 NOTEBOOK_ONLY = "active-ipynb"  # Jupytext's tag
+ARXIV = re.compile(r"(?<!\[)arXiv:(\d{4}\.\d{4,5}(?:v\d+)?|[a-z-]+(?:\.[A-Z]{2})?/\d{7}(?:v\d+)?)")
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 HEADER = """\
@@ -115,6 +116,11 @@ def questions(kata: Kata) -> str:
     """What an interviewer asks next, with points of good answers, in Markdown."""
     cells = split(read_text(kata.master))[1]
     return "\n\n".join(cell.prose for cell in cells if cell.markdown and "questions" in cell.tags)
+
+
+def linked(markdown: str) -> str:
+    """Markdown in which each arXiv id, `arXiv:1706.03762` or `arXiv:cs/0112017`, is a link."""
+    return ARXIV.sub(r"[\g<0>](https://arxiv.org/abs/\1)", markdown)
 
 
 def solution_code(master: str) -> str:
@@ -213,7 +219,7 @@ def _origins(kata: Kata) -> list[str]:
     """What the kata builds on and where it comes from, as the last lines of its statement."""
     said = f"**Builds on** {', '.join(kata.builds_on)}. " if kata.builds_on else ""
     said += f"**Sources:** {'; '.join(kata.sources)}." if kata.sources else ""
-    lines = textwrap.wrap(said, 120, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
+    lines = textwrap.wrap(linked(said), 120, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
     return ["#", *lines] if lines else []
 
 

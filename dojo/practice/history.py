@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from dojo.content import catalog, files, sync
-from dojo.content.catalog import Kata, Trouble
+from dojo.content.catalog import Kata, Trouble, typed
 from dojo.practice import database, progress, schedule
 from dojo.practice.database import Attempt
 from dojo.verdict.types import Tier, state_of
@@ -75,7 +75,7 @@ def proposals(count: int) -> str:
         for number, due in enumerate(proposed[:count], 1)
     ]
     first = proposed[0].kata.name
-    return "\n".join([*lines, "", f"`nox -s mock -- {first}` for the clock, `nox -s grade -- {first}` without it."])
+    return "\n".join([*lines, "", f"`{typed(f'mock {first}')}` for the clock, `{typed(f'grade {first}')}` without it."])
 
 
 def main(args: argparse.Namespace) -> int:
@@ -105,7 +105,7 @@ def listing(kata: Kata) -> str:
     """The attempts at a kata, a numbered line each."""
     attempts = [attempt for attempt in database.recall_brief() if attempt.kata == kata.name]
     if not attempts:
-        return f"{kata.name} has no history yet: `nox -s grade -- {kata.name}` begins it."
+        return f"{kata.name} has no history yet: `{typed(f'grade {kata.name}')}` begins it."
     standing, scores = progress.standings([kata], attempts)[kata.name], database.scores(attempts)
     minutes = {
         id(a): (a.spent or a.at - s.attempts[0].at) / 60 for s in schedule.sittings(attempts) for a in s.attempts
@@ -117,7 +117,7 @@ def listing(kata: Kata) -> str:
         spent = minutes[id(attempt)]
         rest = [*tiers, f"{spent:.1f}" if spent else "", attempt.hints or ""]
         lines.append(LINE.format(number, when(attempt), attempt.kind, word(attempt), *rest))
-    compare = f"`nox -s history -- {kata.name} --diff 1 {len(attempts)}` compares, `--restore N` brings one back."
+    compare = f"`{typed(f'history {kata.name} --diff 1 {len(attempts)}')}` compares, `--restore N` brings one back."
     return "\n".join([*(line.rstrip() for line in lines), "", compare])
 
 
@@ -135,7 +135,7 @@ def overview() -> str:
             lines.append(f"{name:<18}  {standing.state:<20}  {count}  {when(standing.last)}")
     hunts = progress.hunts(standings)
     lines += ["", f"hunts solved, which change no state: {hunts}"] if hunts else []
-    return "\n".join([*lines, "", f"kept in {database.place()}; `nox -s history -- NAME` lists a kata's attempts."])
+    return "\n".join([*lines, "", f"kept in {database.place()}; `{typed('history NAME')}` lists a kata's attempts."])
 
 
 def when(attempt: Attempt) -> str:

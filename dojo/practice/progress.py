@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from dojo.content import build, files, master, sync
-from dojo.content.catalog import Kata
+from dojo.content.catalog import Kata, typed
 from dojo.practice import database, schedule
 from dojo.practice.database import Attempt, Unreadable
 from dojo.practice.schedule import Memory
@@ -132,7 +132,8 @@ def next_hint(kata: Kata, again: bool = False) -> str:
     if seen >= len(hints):
         return (
             f"{kata.name} has no more hints than the {len(hints)} you have seen.\n\n"
-            f"`nox -s hint -- {kata.name} --again` starts over; `nox -s reveal -- {kata.name} --spoil` is the answer."
+            f"`{typed(f'hint {kata.name} --again')}` starts over; "
+            f"`{typed(f'reveal {kata.name} --spoil')}` is the answer."
         )
     files.update_state(kata.home / "hints.json", kata.name, seen + 1)
     return f"{kata.title}: hint {seen + 1} of {len(hints)}\n\n{hints[seen]}"
@@ -155,7 +156,8 @@ def stays_hidden(kata: Kata, spoil: bool) -> str:
     except Unreadable as unreadable:
         why = f"whether {kata.name} has passed is not known, so its solution stays hidden: {unreadable}."
     return (
-        f"{why}\n`nox -s hint -- {kata.name}` helps a little; `nox -s reveal -- {kata.name} --spoil` shows all of it."
+        f"{why}\n`{typed(f'hint {kata.name}')}` helps a little; "
+        f"`{typed(f'reveal {kata.name} --spoil')}` shows all of it."
     )
 
 

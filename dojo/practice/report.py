@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from dojo.content import catalog
-from dojo.content.catalog import Kata
+from dojo.content.catalog import Kata, typed
 from dojo.practice import database, progress, schedule
 from dojo.practice.database import Attempt
 from dojo.practice.progress import Standing, State
@@ -29,7 +29,7 @@ def of_history(attempts: list[Attempt]) -> str:
     """The body of a page about everything that is remembered."""
     katas = catalog.katas()
     if not attempts:
-        return "<p>Nothing is remembered yet. <code>nox -s grade -- softmax</code> begins it.</p>"
+        return f"<p>Nothing is remembered yet. <code>{esc(typed('grade softmax'))}</code> begins it.</p>"
     standings = progress.standings(katas.values(), attempts)
     last = [standing.last.details for standing in standings.values() if standing.last]
     parts = [

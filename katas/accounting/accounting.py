@@ -53,8 +53,9 @@
 # $2 \cdot 5 \cdot 64 = 640$, `attention` $2 \cdot 2 \cdot 5 \cdot 5 \cdot 4 = 400$, `ffn` $2 \cdot 5 \cdot 96 = 960$,
 # `lm_head` $2 \cdot 5 \cdot 40 = 400$, `total` 2400. The cache has $2 \cdot 5 \cdot 4 = 40$ numbers, 80 bytes.
 #
-# **Builds on** lm. **Sources:** Kaplan et al. 2020: Scaling laws for neural language models, arXiv:2001.08361; Hoffmann
-# et al. 2022: Training compute-optimal large language models, appendix F, arXiv:2203.15556.
+# **Builds on** lm. **Sources:** Kaplan et al. 2020: Scaling laws for neural language models,
+# [arXiv:2001.08361](https://arxiv.org/abs/2001.08361); Hoffmann et al. 2022: Training compute-optimal large language
+# models, appendix F, [arXiv:2203.15556](https://arxiv.org/abs/2203.15556).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -56,8 +56,10 @@
 # For $x = ((1, 0), (0, 1))$ the query of token 1, turned, is $(-\sin 1, \cos 1)$. Its scores are $-0.595$ and $0.707$,
 # its weights $0.214$ and $0.786$, and the result is $(0.214, 0.786)$.
 #
-# **Builds on** rope, causal_mask, gqa. **Sources:** Vaswani et al. 2017: Attention is all you need, arXiv:1706.03762;
-# Su et al. 2021: RoFormer, arXiv:2104.09864, section 3.4; Ainslie et al. 2023: GQA, arXiv:2305.13245.
+# **Builds on** rope, causal_mask, gqa. **Sources:** Vaswani et al. 2017: Attention is all you need,
+# [arXiv:1706.03762](https://arxiv.org/abs/1706.03762); Su et al. 2021: RoFormer,
+# [arXiv:2104.09864](https://arxiv.org/abs/2104.09864), section 3.4; Ainslie et al. 2023: GQA,
+# [arXiv:2305.13245](https://arxiv.org/abs/2305.13245).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -39,7 +39,8 @@
 #  [True, True, True, True ]]
 # ```
 #
-# **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.2.3, arXiv:1706.03762.
+# **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.2.3,
+# [arXiv:1706.03762](https://arxiv.org/abs/1706.03762).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -55,7 +55,7 @@
 # The result is `[5, 5, 7, 7]`. It is not `[5, 7, 5, 7]`.
 #
 # **Builds on** mha, mqa. **Sources:** Ainslie et al. 2023: GQA, training generalized multi-query transformer models,
-# arXiv:2305.13245.
+# [arXiv:2305.13245](https://arxiv.org/abs/2305.13245).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

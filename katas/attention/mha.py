@@ -55,7 +55,7 @@
 # Head 1 sees only ones. The result is `[[0.5, 1], [0.731, 1]]`.
 #
 # **Builds on** softmax, linear, sdpa. **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.2.2,
-# arXiv:1706.03762.
+# [arXiv:1706.03762](https://arxiv.org/abs/1706.03762).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

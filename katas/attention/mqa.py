@@ -55,7 +55,7 @@
 # The result is `[[0.5, 0.5], [0.731, 0.881]]`.
 #
 # **Builds on** mha. **Sources:** Shazeer 2019: Fast transformer decoding: one write-head is all you need,
-# arXiv:1911.02150.
+# [arXiv:1911.02150](https://arxiv.org/abs/1911.02150).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -41,7 +41,8 @@
 # The weights are $3/4$ and $1/4$, and the result is $3 + 2 = 5$.
 # With the second key masked it is $4$, and with both masked $0$.
 #
-# **Builds on** softmax. **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.2.1, arXiv:1706.03762.
+# **Builds on** softmax. **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.2.1,
+# [arXiv:1706.03762](https://arxiv.org/abs/1706.03762).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -38,8 +38,9 @@
 # $0.75 \cdot 1.0986 = 0.824$. A normal distribution has 84.13 percent below 1, so `gelu(1)` is 0.8413 and `gelu(-1)`
 # is -0.1587.
 #
-# **Sources:** Hendrycks, Gimpel 2016: Gaussian error linear units, arXiv:1606.08415; Elfwing et al. 2017:
-# Sigmoid-weighted linear units, arXiv:1702.03118.
+# **Sources:** Hendrycks, Gimpel 2016: Gaussian error linear units,
+# [arXiv:1606.08415](https://arxiv.org/abs/1606.08415); Elfwing et al. 2017: Sigmoid-weighted linear units,
+# [arXiv:1702.03118](https://arxiv.org/abs/1702.03118).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

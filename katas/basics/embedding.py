@@ -38,7 +38,8 @@
 # `[[5, 6], [1, 2], [5, 6]]`. If the loss is the sum of all entries, the gradient of row 2 is `[2, 2]`, of row 0
 # `[1, 1]`, and of row 1 `[0, 0]`.
 #
-# **Builds on** linear. **Sources:** Mikolov et al. 2013: Efficient estimation of word representations, arXiv:1301.3781.
+# **Builds on** linear. **Sources:** Mikolov et al. 2013: Efficient estimation of word representations,
+# [arXiv:1301.3781](https://arxiv.org/abs/1301.3781).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

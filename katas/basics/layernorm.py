@@ -39,7 +39,8 @@
 # **Example.** $x = (1, 3)$ has mean 2 and variance 1, so it becomes $(-1, 1)$. With `weight` = $(2, 2)$ and `bias` =
 # $(0, 5)$ that is $(-2, 7)$.
 #
-# **Builds on** rmsnorm. **Sources:** Ba, Kiros, Hinton 2016: Layer normalization, arXiv:1607.06450.
+# **Builds on** rmsnorm. **Sources:** Ba, Kiros, Hinton 2016: Layer normalization,
+# [arXiv:1607.06450](https://arxiv.org/abs/1607.06450).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -14,7 +14,8 @@
 # # Linear layer
 #
 # $$y = W x, \qquad y_o = \sum_i W_{oi}\, x_i, \qquad
-# W_{oi} \sim \mathcal N\!\Big(0,\ \sigma^2 = \frac{2}{n_{in} + n_{out}}\Big) \text{ truncated at } \pm 3\sigma$$
+# W_{oi} \sim \mathcal N\!\Big(0,\ \sigma^2 = \frac{2}{n_{\mathrm{in}} + n_{\mathrm{out}}}\Big)
+# \text{ truncated at } \pm 3\sigma$$
 #
 # Nearly all weights of a transformer sit in layers like this one. It mixes the entries of each vector, the same way for
 # every token. Modern models leave out the bias.

@@ -34,7 +34,8 @@
 # **Example.** $x = (3, 4)$ has the mean square 12.5 and the root 3.536. With ones as weight the result is
 # $(0.849, 1.131)$. With `weight` = $(2, 1)$ it is $(1.697, 1.131)$.
 #
-# **Sources:** Zhang, Sennrich 2019: Root mean square layer normalization, arXiv:1910.07467.
+# **Sources:** Zhang, Sennrich 2019: Root mean square layer normalization,
+# [arXiv:1910.07467](https://arxiv.org/abs/1910.07467).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -42,7 +42,7 @@
 # So `softmax(x)` is `[0.125, 0.25, 0.625]`. Add 1000 to every entry and the answer is the same.
 #
 # **Sources:** Blanchard, Higham, Higham 2021: Accurately computing the log-sum-exp and softmax functions; Milakov,
-# Gimelshein 2018: Online normalizer calculation for softmax, arXiv:1805.02867.
+# Gimelshein 2018: Online normalizer calculation for softmax, [arXiv:1805.02867](https://arxiv.org/abs/1805.02867).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -58,7 +58,7 @@
 # $x = (1, 3)$ has mean 2 and deviation 1, becomes $(-1, 1)$ in the first norm, and stays so in the other two.
 #
 # **Builds on** encoder_layer, causal_mask, mha. **Sources:** Vaswani et al. 2017: Attention is all you need, section
-# 3.1, arXiv:1706.03762.
+# 3.1, [arXiv:1706.03762](https://arxiv.org/abs/1706.03762).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -55,7 +55,8 @@
 # change.
 #
 # **Builds on** mha, gelu_ffn, layernorm. **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.1,
-# arXiv:1706.03762; Devlin et al. 2018: BERT, arXiv:1810.04805.
+# [arXiv:1706.03762](https://arxiv.org/abs/1706.03762); Devlin et al. 2018: BERT,
+# [arXiv:1810.04805](https://arxiv.org/abs/1810.04805).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

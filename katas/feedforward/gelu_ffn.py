@@ -42,8 +42,9 @@
 # $-1 \cdot 0.159 + 0.5 = 0.341$. With `dropout=0.5` in training, 1 gives either $0.5$ or $2 \cdot 0.841 + 0.5 = 2.183$.
 #
 # **Builds on** linear, activations. **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.3,
-# arXiv:1706.03762; Hendrycks, Gimpel 2016: Gaussian error linear units, arXiv:1606.08415; Srivastava et al. 2014:
-# Dropout, https://jmlr.org/papers/v15/srivastava14a.html.
+# [arXiv:1706.03762](https://arxiv.org/abs/1706.03762); Hendrycks, Gimpel 2016: Gaussian error linear units,
+# [arXiv:1606.08415](https://arxiv.org/abs/1606.08415); Srivastava et al. 2014: Dropout,
+# https://jmlr.org/papers/v15/srivastava14a.html.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -21,7 +21,7 @@
 #
 # **Write two things.**
 #
-# `hidden_size(d_model, multiple_of=64)` gives the usual width: $\tfrac{8}{3} d_{model}$ rounded to an integer,
+# `hidden_size(d_model, multiple_of=64)` gives the usual width: $\tfrac{8}{3} d_{\mathrm{model}}$ rounded to an integer,
 # and that rounded **up** to a multiple of `multiple_of`. It takes and gives Python integers (`int`, not `float`).
 # Rounded up or down to the integer, a multiple of 8, 16, 24, … comes out the same, and no other is asked for.
 #
@@ -47,8 +47,9 @@
 # For `SwiGLU(1, 1)` with `w1 = 1`, `w3 = 3`, `w2 = 10` and $x = 2$:
 # $\mathrm{silu}(2) = 2 \cdot 0.8808 = 1.7616$, times $3 \cdot 2 = 6$, times $10$, is $105.70$.
 #
-# **Builds on** linear, activations. **Sources:** Shazeer 2020: GLU variants improve transformer, arXiv:2002.05202;
-# Touvron et al. 2023: LLaMA, section 2.2, arXiv:2302.13971.
+# **Builds on** linear, activations. **Sources:** Shazeer 2020: GLU variants improve transformer,
+# [arXiv:2002.05202](https://arxiv.org/abs/2002.05202); Touvron et al. 2023: LLaMA, section 2.2,
+# [arXiv:2302.13971](https://arxiv.org/abs/2302.13971).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

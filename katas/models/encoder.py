@@ -64,8 +64,9 @@
 # has the embedding $(1, 2)$ and position 0 the vector $(0, 3)$. Their sum $(1, 5)$ has mean 3 and deviation 2, so the
 # first norm gives $(-1, 1)$, and the silent layer normalises that to the same.
 #
-# **Builds on** encoder_layer, absolute_positions, embedding. **Sources:** Devlin et al. 2018: BERT, arXiv:1810.04805;
-# Vaswani et al. 2017: Attention is all you need, arXiv:1706.03762.
+# **Builds on** encoder_layer, absolute_positions, embedding. **Sources:** Devlin et al. 2018: BERT,
+# [arXiv:1810.04805](https://arxiv.org/abs/1810.04805); Vaswani et al. 2017: Attention is all you need,
+# [arXiv:1706.03762](https://arxiv.org/abs/1706.03762).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

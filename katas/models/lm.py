@@ -17,7 +17,7 @@
 # h = x^{(l)} + \mathrm{attn}_l\big(\mathrm{norm}(x^{(l)})\big), \qquad
 # x^{(l+1)} = h + \mathrm{ffn}_l\big(\mathrm{norm}(h)\big)$$
 #
-# $$\mathrm{logits} = W_{head}\; \mathrm{norm}\big(x^{(L)}\big)$$
+# $$\mathrm{logits} = W_{\mathrm{head}}\; \mathrm{norm}\big(x^{(L)}\big)$$
 #
 # This is the whole model, as in Llama: embedding, a stack of pre-norm blocks, a last norm, and a projection to the
 # vocabulary. The logits at a position predict the next token, so they may depend on this and earlier tokens only.
@@ -75,7 +75,8 @@
 # $(0.849, 1.131)$. With `lm_head.weight` = `[[1, 0], [0, 1], [1, 1]]` its logits are `[0.849, 1.131, 1.980]`.
 #
 # **Builds on** rope, rmsnorm, gqa, swiglu, causal_attention, block. **Sources:** Touvron et al. 2023: LLaMA,
-# arXiv:2302.13971; Su et al. 2021: RoFormer, arXiv:2104.09864.
+# [arXiv:2302.13971](https://arxiv.org/abs/2302.13971); Su et al. 2021: RoFormer,
+# [arXiv:2104.09864](https://arxiv.org/abs/2104.09864).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -13,8 +13,8 @@
 # %% [markdown]
 # # Encoder-decoder
 #
-# $$m = \mathrm{encoder}\big(\sqrt{d}\, E_{src}[\mathrm{src}] + S\big), \qquad
-# \mathrm{logits} = W_{head}\; \mathrm{decoder}\big(\sqrt{d}\, E_{tgt}[\mathrm{tgt}] + S,\; m\big)$$
+# $$m = \mathrm{encoder}\big(\sqrt{d}\, E_{\mathrm{src}}[\mathrm{src}] + S\big), \qquad
+# \mathrm{logits} = W_{\mathrm{head}}\; \mathrm{decoder}\big(\sqrt{d}\, E_{\mathrm{tgt}}[\mathrm{tgt}] + S,\; m\big)$$
 #
 # The transformer as it was invented, for translation. The encoder reads the source in both directions. The decoder
 # writes the target from left to right and looks at the source in every layer. $S$ are sinusoidal positions.
@@ -68,7 +68,7 @@
 # only normalises: $(-1, 1, -1, 1)$. With `lm_head.weight` = `[[0, 1, 0, 1]]` its logit is 2.
 #
 # **Builds on** encoder_layer, decoder_layer, absolute_positions. **Sources:** Vaswani et al. 2017: Attention is all you
-# need, arXiv:1706.03762.
+# need, [arXiv:1706.03762](https://arxiv.org/abs/1706.03762).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -44,8 +44,9 @@
 # **Example.** With `d_model = 4` the speeds are $1$ and $10000^{-2/4} = 0.01$. Row 0 of the table is $(0, 1, 0, 1)$.
 # Row 2 is $(\sin 2, \cos 2, \sin 0.02, \cos 0.02) = (0.909, -0.416, 0.020, 1.000)$.
 #
-# **Builds on** embedding. **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.5, arXiv:1706.03762;
-# Devlin et al. 2018: BERT, arXiv:1810.04805.
+# **Builds on** embedding. **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.5,
+# [arXiv:1706.03762](https://arxiv.org/abs/1706.03762); Devlin et al. 2018: BERT,
+# [arXiv:1810.04805](https://arxiv.org/abs/1810.04805).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -13,7 +13,7 @@
 # %% [markdown]
 # # ALiBi: attention with linear biases
 #
-# $$\mathrm{bias}_{h, i, j} = -m_h \cdot |\,p_i - j\,|, \qquad p_i = k_{len} - q_{len} + i, \qquad
+# $$\mathrm{bias}_{h, i, j} = -m_h \cdot |\,p_i - j\,|, \qquad p_i = k_{\mathrm{len}} - q_{\mathrm{len}} + i, \qquad
 # m_h = 2^{-8 (h + 1) / H} \text{ for } H = 1, 2, 4, 8, \dots$$
 #
 # ALiBi has no position vectors. It subtracts from each score a penalty that grows with the distance of query and key.
@@ -41,7 +41,8 @@
 # first slope of 4 heads, $2^{-2} = 1/4$. The bias of head 0 of 2 for `q_len=2, k_len=3` has queries at 1 and 2:
 # `[[-1/16, 0, -1/16], [-2/16, -1/16, 0]]`.
 #
-# **Builds on** causal_mask. **Sources:** Press, Smith, Lewis 2021: Train short, test long, arXiv:2108.12409.
+# **Builds on** causal_mask. **Sources:** Press, Smith, Lewis 2021: Train short, test long,
+# [arXiv:2108.12409](https://arxiv.org/abs/2108.12409).
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -56,7 +56,7 @@
 # **Example.** Take `d_k = 4` and `theta = 100`. Pair 0 turns by $p \cdot 1$, pair 1 by $p \cdot 100^{-2/4} = p / 10$.
 # The row `[1, 0, 1, 0]` at position 3 becomes `[cos 3, sin 3, cos 0.3, sin 0.3]` = `[-0.990, 0.141, 0.955, 0.296]`.
 #
-# **Sources:** Su et al. 2021: RoFormer, arXiv:2104.09864, section 3.4.2.
+# **Sources:** Su et al. 2021: RoFormer, [arXiv:2104.09864](https://arxiv.org/abs/2104.09864), section 3.4.2.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -168,8 +168,9 @@ def kv_cache_bytes(config: Config, seq_len: int, batch: int = 1, bytes_per_eleme
 # **Two kinds of products.** Those with weights grow linearly with the tokens: $2N$ operations for each token of a
 # model of $N$ weights. Those of attention grow with the square of the length, and have no weights at all.
 #
-# **When does attention win?** For a gated layer with $d_{ff} = 4d$ the weights cost $2 n (4 d^2 + 12 d^2) = 32 n d^2$
-# and attention $4 n^2 d$. They are equal at $n = 8d$: about 13,000 tokens for GPT-2 XL.
+# **When does attention win?** For a gated layer with $d_{\mathrm{ff}} = 4d$ the weights cost
+# $2 n (4 d^2 + 12 d^2) = 32 n d^2$ and attention $4 n^2 d$. They are equal at $n = 8d$: about 13,000 tokens for
+# GPT-2 XL.
 #
 # **Causality** would halve the attention, and fused kernels do skip the half. By convention it is counted in full, so
 # that numbers can be compared.

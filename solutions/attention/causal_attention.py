@@ -217,7 +217,7 @@ class CausalSelfAttention(nn.Module):
 # - `diagonal=0` in `triu`, which hides a token from itself: the first row is then nan.
 # - Positions `(batch, seq)` indexed into tables that then line up their batch axis with the heads.
 # - Comparing positions to build the mask: left-padded rows with repeated positions then see the future.
-# - Scaling by $\sqrt{d_{model}}$.
+# - Scaling by $\sqrt{d_{\mathrm{model}}}$.
 
 # %% tags=["active-ipynb", "solution"]
 # # Who hears whom: how much each output moves with each input, by the Jacobian. Above the diagonal nothing does

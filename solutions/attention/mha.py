@@ -186,7 +186,7 @@ class MultiHeadAttention(nn.Module):
 #
 # - `heads.reshape(batch, q_len, d_model)` without swapping the axes back. The shape is right, and the tokens are mixed.
 # - Splitting straight into `(batch, heads, seq, head_dim)`, which cuts the sequence instead of the width.
-# - The scale $\sqrt{d_{model}}$, or none. The result looks plausible, only too flat or too sharp.
+# - The scale $\sqrt{d_{\mathrm{model}}}$, or none. The result looks plausible, only too flat or too sharp.
 # - Softmax over the queries (`dim=-2`). The columns sum to 1, the rows do not.
 # - The mask inverted, or added as 0 and 1 to the scores.
 # - `masked_fill(..., -1e9)` in float16, where it becomes `-inf`.

@@ -164,7 +164,7 @@ class MultiQueryAttention(nn.Module):
 # ## The usual mistakes
 #
 # - `unsqueeze(-2)` instead of `unsqueeze(-3)`: the axis of size 1 stands behind `seq`. It may even broadcast.
-# - The scale $\sqrt{d_{model}}$. The queries still have heads of width `head_dim`.
+# - The scale $\sqrt{d_{\mathrm{model}}}$. The queries still have heads of width `head_dim`.
 # - Averaging the query heads too. They stay apart; only keys and values are shared.
 # - `repeat_interleave`, or `expand` followed by `reshape`: the copies that the method is there to avoid.
 

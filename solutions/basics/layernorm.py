@@ -61,7 +61,7 @@
 # The variance is the mean square of what is left after subtracting the mean.
 
 # %% [markdown] tags=["hint"]
-# $\overline{x^2} - \mu^2$ is the same number on paper. In float32, with $x$ near 10,000, both terms are near $10^8$
+# $\mathrm{mean}(x^2) - \mu^2$ is the same number on paper. In float32, with $x$ near 10,000, both terms are near $10^8$
 # and have an error of about 8. Subtract first, then square.
 
 # %% [markdown] tags=["hint"]
@@ -104,7 +104,7 @@ class LayerNorm(nn.Module):
 # ## Why it is done this way
 #
 # **Subtract first.** $x - \mu$ of nearby numbers is exact or nearly so, and its squares are small.
-# $\overline{x^2} - \mu^2$ subtracts two large numbers and keeps only what their rounding left. It can even be
+# $\mathrm{mean}(x^2) - \mu^2$ subtracts two large numbers and keeps only what their rounding left. It can even be
 # negative, and then the root is nan.
 #
 # **Biased.** The norm does not estimate the variance of a population. It gives these $n$ numbers the mean square 1.
@@ -121,7 +121,7 @@ class LayerNorm(nn.Module):
 #
 # - `x.var(dim=-1)` without `correction=0`. With four entries it is off by 15 percent.
 # - `x.std(...) + eps`: eps belongs inside the root.
-# - $\overline{x^2} - \mu^2$ in float32.
+# - $\mathrm{mean}(x^2) - \mu^2$ in float32.
 # - Normalising over the sequence or the batch too.
 # - The bias added before the weight multiplies.
 

@@ -22,7 +22,8 @@
 # # Linear layer
 #
 # $$y = W x, \qquad y_o = \sum_i W_{oi}\, x_i, \qquad
-# W_{oi} \sim \mathcal N\!\Big(0,\ \sigma^2 = \frac{2}{n_{in} + n_{out}}\Big) \text{ truncated at } \pm 3\sigma$$
+# W_{oi} \sim \mathcal N\!\Big(0,\ \sigma^2 = \frac{2}{n_{\mathrm{in}} + n_{\mathrm{out}}}\Big)
+# \text{ truncated at } \pm 3\sigma$$
 #
 # Nearly all weights of a transformer sit in layers like this one. It mixes the entries of each vector, the same way for
 # every token. Modern models leave out the bias.
@@ -96,9 +97,9 @@ class Linear(nn.Module):
 # %% [markdown] tags=["solution"]
 # ## Why it is done this way
 #
-# **Why this variance.** A sum of $n_{in}$ products keeps the size of its inputs if the weights have variance
-# $1/n_{in}$. On the way back the sum has $n_{out}$ terms and wants $1/n_{out}$. The mean of the two widths is a
-# compromise for both.
+# **Why this variance.** A sum of $n_{\mathrm{in}}$ products keeps the size of its inputs if the weights have variance
+# $1/n_{\mathrm{in}}$. On the way back the sum has $n_{\mathrm{out}}$ terms and wants $1/n_{\mathrm{out}}$. The mean of
+# the two widths is a compromise for both.
 #
 # **Why truncated.** In a matrix of ten million normal numbers a few are five times too large. Cutting the tails removes
 # them; at $3\sigma$ that costs about one percent of the spread.
@@ -120,7 +121,8 @@ class Linear(nn.Module):
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **What does it cost?** $2 \cdot n_{in} \cdot n_{out}$ operations for each vector forwards, and twice that backwards.
+# - **What does it cost?** $2 \cdot n_{\mathrm{in}} \cdot n_{\mathrm{out}}$ operations for each vector forwards, and
+#   twice that backwards.
 # - **What are the gradients?** $\partial L/\partial x = W^\top g$, and $\partial L/\partial W = \sum g x^\top$ over
 #   all vectors.
 # - **Why no bias?** Norms and residuals make it nearly useless, and it complicates sharding.

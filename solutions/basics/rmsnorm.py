@@ -57,8 +57,8 @@
 # `x.square().mean(dim=-1, keepdim=True)` keeps an axis of size 1, so that the division broadcasts.
 
 # %% [markdown] tags=["hint"]
-# Upcast first, `x.to(torch.float32)` for half precision, and go back to the dtype of `x` at the end. `torch.rsqrt` is
-# $1/\sqrt{\cdot}$.
+# Upcast first, `x.to(torch.float32)` for half precision, and go back to the dtype of `x` at the end.
+# `torch.rsqrt(v)` is $1/\sqrt v$.
 
 # %%
 import torch
@@ -121,8 +121,8 @@ class RMSNorm(nn.Module):
 #
 # - **What happens to scale?** $\mathrm{norm}(c\,x) = \mathrm{norm}(x)$ for any $c > 0$, eps aside. So the weights
 #   before it can grow without effect, and their gradients shrink as they do.
-# - **What is the gradient?** The part of $g$ along $x$ is removed: $\frac1r (g - \hat x\,\overline{g \hat x})$ with
-#   $\hat x = x/r$.
+# - **What is the gradient?** The part of $g$ along $x$ is removed: $\frac1r (g - \hat x\,\mathrm{mean}(g\,\hat x))$
+#   with $\hat x = x/r$.
 # - **What is QK-norm?** An RMSNorm on queries and keys of each head. It bounds the scores and steadies training.
 # - **Is it slow?** It moves memory and hardly computes: one read and one write when fused, four of each in eager
 #   PyTorch.

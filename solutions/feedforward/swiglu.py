@@ -29,7 +29,7 @@
 #
 # **Write two things.**
 #
-# `hidden_size(d_model, multiple_of=64)` gives the usual width: $\tfrac{8}{3} d_{model}$ rounded to an integer,
+# `hidden_size(d_model, multiple_of=64)` gives the usual width: $\tfrac{8}{3} d_{\mathrm{model}}$ rounded to an integer,
 # and that rounded **up** to a multiple of `multiple_of`. It takes and gives Python integers (`int`, not `float`).
 # Rounded up or down to the integer, a multiple of 8, 16, 24, … comes out the same, and no other is asked for.
 #

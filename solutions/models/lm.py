@@ -25,7 +25,7 @@
 # h = x^{(l)} + \mathrm{attn}_l\big(\mathrm{norm}(x^{(l)})\big), \qquad
 # x^{(l+1)} = h + \mathrm{ffn}_l\big(\mathrm{norm}(h)\big)$$
 #
-# $$\mathrm{logits} = W_{head}\; \mathrm{norm}\big(x^{(L)}\big)$$
+# $$\mathrm{logits} = W_{\mathrm{head}}\; \mathrm{norm}\big(x^{(L)}\big)$$
 #
 # This is the whole model, as in Llama: embedding, a stack of pre-norm blocks, a last norm, and a projection to the
 # vocabulary. The logits at a position predict the next token, so they may depend on this and earlier tokens only.
@@ -293,7 +293,7 @@ class TransformerLM(nn.Module):
 #
 # - **What loss do you expect before training?** About $\ln(\text{vocab\_size})$: with small initial logits every
 #   token is equally likely. A much larger first loss means that the logits start too large.
-# - **How many parameters?** With `num_kv_heads = num_heads`: $L\,(4 d^2 + 3\, d\, d_{ff} + 2d) + 2 V d + d$.
+# - **How many parameters?** With `num_kv_heads = num_heads`: $L\,(4 d^2 + 3\, d\, d_{\mathrm{ff}} + 2d) + 2 V d + d$.
 # - **How do you test that it is causal?** Change the last token. All earlier logits must stay the same.
 # - **What does a cache need?** Rotated keys and plain values of each layer, and positions that start after them.
 # - **Why tie or not tie the head?** Tying saves $V d$ weights, which matters in a small model.

@@ -20,8 +20,8 @@
 # %% [markdown]
 # # Encoder-decoder
 #
-# $$m = \mathrm{encoder}\big(\sqrt{d}\, E_{src}[\mathrm{src}] + S\big), \qquad
-# \mathrm{logits} = W_{head}\; \mathrm{decoder}\big(\sqrt{d}\, E_{tgt}[\mathrm{tgt}] + S,\; m\big)$$
+# $$m = \mathrm{encoder}\big(\sqrt{d}\, E_{\mathrm{src}}[\mathrm{src}] + S\big), \qquad
+# \mathrm{logits} = W_{\mathrm{head}}\; \mathrm{decoder}\big(\sqrt{d}\, E_{\mathrm{tgt}}[\mathrm{tgt}] + S,\; m\big)$$
 #
 # The transformer as it was invented, for translation. The encoder reads the source in both directions. The decoder
 # writes the target from left to right and looks at the source in every layer. $S$ are sinusoidal positions.

@@ -20,7 +20,7 @@
 # %% [markdown]
 # # ALiBi: attention with linear biases
 #
-# $$\mathrm{bias}_{h, i, j} = -m_h \cdot |\,p_i - j\,|, \qquad p_i = k_{len} - q_{len} + i, \qquad
+# $$\mathrm{bias}_{h, i, j} = -m_h \cdot |\,p_i - j\,|, \qquad p_i = k_{\mathrm{len}} - q_{\mathrm{len}} + i, \qquad
 # m_h = 2^{-8 (h + 1) / H} \text{ for } H = 1, 2, 4, 8, \dots$$
 #
 # ALiBi has no position vectors. It subtracts from each score a penalty that grows with the distance of query and key.

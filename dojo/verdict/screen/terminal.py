@@ -90,15 +90,16 @@ class Screen:
         self._checks(replace(v, checks=[c for c in _shown(v.checks) if not c.outcome.harmless]), full=1)
         self._close(v, _closing(v))
 
-    def markdown(self, text: str) -> None:
-        """A text in Markdown, set for a terminal or as it is."""
-        if self._plain:
-            self.stream.write(_encodable(text + "\n", self.stream))
-            self.stream.flush()
-            return
-        from rich.markdown import Markdown
+    def markdown(self, text: str, paged: bool = False) -> None:
+        """A text in Markdown: a page on a terminal, with `paged` in a pager if it is long; in a pipe as it is."""
+        from dojo.verdict.screen import markdown
 
-        self._console().print(Markdown(text), width=min(self._width or 100, 100))
+        encoding = getattr(self.stream, "encoding", None) or "utf-8"
+        if self.stream.isatty() and not self._force_plain and encoding.lower().startswith("utf"):
+            markdown.show(text, self._console(), self._width or 80, paged)
+            return
+        self.stream.write(_encodable(markdown.plain(text, encoding) + "\n", self.stream))
+        self.stream.flush()
 
     def summary(self, verdicts: Sequence[Verdict]) -> None:
         """Several katas as a table, the verdict and the checks passed in each tier; of a single one, nothing."""
