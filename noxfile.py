@@ -108,6 +108,12 @@ def next_(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def plan(session: nox.Session) -> None:
+    """Spread the katas over the days until your interview (-- --date 2026-12-10 --hours 6)."""
+    _dojo(session, "plan")
+
+
+@nox.session(python=False)
 def history(session: nox.Session) -> None:
     """List, compare and restore earlier attempts (-- rope)."""
     _dojo(session, "history")

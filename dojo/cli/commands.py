@@ -137,6 +137,16 @@ def _next(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     return history.show_next(args)
 
 
+def _plan(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    if (args.date is None) != (args.hours is None):
+        parser.error("--date and --hours go together, as in --date 2026-12-10 --hours 6")
+    if args.clear and args.date:
+        parser.error("--clear forgets the plan, so it takes no --date")
+    from dojo.cli import katas
+
+    return katas.plan(args.date, args.hours, args.clear)
+
+
 def _history(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     if (args.diff or args.restore) and not args.name:
         parser.error("--diff and --restore need the NAME of a kata")
@@ -188,6 +198,13 @@ COMMANDS = {
         (("rope", ""), ("attention", "")),
     ),
     "next": Command(PRACTISE, "say what to practise now", arguments.next, _next),
+    "plan": Command(
+        PRACTISE,
+        "spread the katas over the days until your interview",
+        arguments.plan,
+        _plan,
+        (("--date 2026-12-10 --hours 6", "make it; `next` follows it"), ("", "what is done"), ("--clear", "forget it")),
+    ),
     "mock": Command(
         PRACTISE,
         "hold a mock interview against the clock",

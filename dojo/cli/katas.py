@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import ast
+import math
+import shutil
 import sys
+import textwrap
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from dojo.content import master
 from dojo.content.catalog import ROOT, Kata, katas, typed
-from dojo.practice import progress
+from dojo.practice import progress, schedule
 from dojo.practice.database import Unreadable
 from dojo.practice.progress import State
+from dojo.practice.schedule import Plan, Task
 from dojo.verdict.screen.terminal import Screen
 
 STYLES = {State.NOT_STARTED: "dim", State.PASSED: "green", State.FAILED_SINCE: "red"}
@@ -75,6 +80,63 @@ def show_statement(kata: Kata) -> int:
     )
     Screen(sys.stdout).markdown(f"{master.statement(kata)}\n\n{after}", paged=True)
     return 0
+
+
+def plan(interview: date | None, hours: float | None, clear: bool = False) -> int:
+    """Make the plan, forget it, or print the one that is kept, with what is done."""
+    if clear:
+        had = schedule.plan_file().exists()
+        schedule.plan_file().unlink(missing_ok=True)
+        print("the plan is forgotten" if had else "there is no plan to forget")
+        return 0
+    found, now = katas(), datetime.now(UTC)
+    standings = progress.standings(found.values())
+    if interview is not None and hours is not None:
+        schedule.keep_plan(schedule.make_plan(found, standings, interview, hours, now))
+    kept = schedule.kept_plan()
+    if kept is None:
+        print(f"there is no plan yet: `{typed(f'plan --date {date.today() + timedelta(14)} --hours 6')}` makes one")
+        return 0
+    print(_planned(kept, kept.done(standings), now.astimezone().date()))
+    return 0
+
+
+def _planned(kept: Plan, done: list[bool], today: date) -> str:
+    """The plan in a line a day, and how it stands."""
+    days: dict[date, list[tuple[Task, bool]]] = {}
+    for task, ready in zip(kept.tasks, done, strict=True):
+        days.setdefault(task.day, []).append((task, ready))
+    left = (kept.date - today).days
+    when = f"in {left} days" if left > 1 else "tomorrow" if left == 1 else "today" if left == 0 else "over"
+    planned = _time(sum(task.minutes for task in kept.tasks))
+    day = f"{kept.date:%A} {kept.date.day} {kept.date:%B %Y}"
+    width = min(120, shutil.get_terminal_size().columns if sys.stdout.isatty() else 120)
+    lines = [*textwrap.wrap(f"The interview on {day} is {when}. Planned: {planned}.", width), ""]
+    for on, tasks in days.items():
+        head = f"  {schedule.day_of(on, today):<10}  {sum(task.minutes for task, _ in tasks):>3} min  "
+        late = " (late)" if on < today else ""
+        names = [f"✓ {_named(task)}" if ready else f"{_named(task)}{late}" for task, ready in tasks]
+        lines += textwrap.wrap(", ".join(names), width, initial_indent=head, subsequent_indent=" " * len(head))
+    said = [f"{sum(done)} of {len(done)} done. `{typed('next')}` follows the plan, `{typed('plan --clear')}` ends it."]
+    open_ = [task for task, ready in zip(kept.tasks, done, strict=True) if not ready]
+    if left >= 0 and any(task.day < today for task in open_):
+        hours = math.ceil(sum(task.minutes for task in open_) / 60)
+        again = typed(f"plan --date {kept.date} --hours {hours}")
+        said.append(f"`{again}` spreads what is late over the days that are left.")
+    if kept.left_out:
+        more = _time(sum(task.minutes for task in kept.left_out))
+        said.append(f"No room in {kept.hours:g} h for {', '.join(map(_named, kept.left_out))}: {more} more.")
+    return "\n".join([*lines, "", *(row for text in said for row in textwrap.wrap(text, width))])
+
+
+def _named(task: Task) -> str:
+    return f"{task.kata}{' again' * task.again}"
+
+
+def _time(minutes: int) -> str:
+    """Minutes as they are said: 45 min, 6 h, 1 h 30 min."""
+    hours, rest = divmod(minutes, 60)
+    return " ".join([*([f"{hours} h"] if hours else []), *([f"{rest} min"] if rest or not hours else [])])
 
 
 def show_hint(kata: Kata, again: bool = False) -> int:

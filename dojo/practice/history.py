@@ -66,7 +66,7 @@ def proposals(count: int) -> str:
     """What to practise now, the most urgent first."""
     katas = catalog.katas()
     standings = progress.standings(katas.values())
-    proposed = schedule.propose(katas, standings)
+    proposed = schedule.propose(katas, standings, plan=schedule.kept_plan())
     if not proposed:
         date, name = min((standing.due, name) for name, standing in standings.items() if standing.due)
         return f"nothing is due; {name} comes next, on {date.astimezone():%d %B at %H:%M}."
