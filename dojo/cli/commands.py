@@ -50,12 +50,9 @@ def _reveal(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
 
 
 def _reset(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    from dojo.cli.selection import selected
-    from dojo.practice import progress
+    from dojo.cli import katas
 
-    for kata in selected(args.names):
-        print(progress.reset(kata), flush=True)
-    return 0
+    return katas.reset(args.names, args.yes)
 
 
 def _build(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
@@ -163,7 +160,7 @@ COMMANDS = {
         "start over with a fresh stub; the old attempt is kept",
         arguments.reset,
         _reset,
-        "  nox -s reset -- rope\n  nox -s reset -- attention",
+        "  nox -s reset -- rope\n  nox -s reset -- attention                     asks first; --yes for scripts",
     ),
     "watch": Command(
         "grade on every save, from a process that stays", arguments.watch, _watch, "  nox -s watch -- rope"

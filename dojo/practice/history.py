@@ -117,7 +117,8 @@ def listing(kata: Kata) -> str:
         spent = minutes[id(attempt)]
         rest = [*tiers, f"{spent:.1f}" if spent else "", attempt.hints or ""]
         lines.append(LINE.format(number, when(attempt), attempt.kind, word(attempt), *rest))
-    compare = f"`nox -s history -- {kata.name} --diff 1 {len(attempts)}` compares, `--restore N` brings one back."
+    diff = f"`nox -s history -- {kata.name} --diff 1 {len(attempts)}` compares, `--restore N` brings one back."
+    compare = diff if len(attempts) > 1 else f"`nox -s history -- {kata.name} --restore 1` brings it back."
     return "\n".join([*(line.rstrip() for line in lines), "", compare])
 
 
