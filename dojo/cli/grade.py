@@ -49,7 +49,7 @@ def main(args: argparse.Namespace) -> int:
     if args.html:
         from dojo.verdict.page import html
 
-        html.write(args.html, html.of_run(verdicts))
+        html.write(args.html, html.of_run(verdicts), html.title_of_run(verdicts))
     if args.json:
         files.write_atomic(args.json, json.dumps([v.to_json() for v in verdicts], indent=1) + "\n")
     if _counts(args):
