@@ -68,6 +68,48 @@ def test_a_newer_database_is_left_alone(home: Path) -> None:
     assert place().read_bytes() == before
 
 
+OLD = """
+create table attempt (id integer primary key, at real not null, kata text not null, kind text not null,
+    verdict text not null, tiers text not null, failing text not null, seconds real not null, spent real,
+    hints integer not null, text text not null, details text not null);
+create index by_kata on attempt (kata, at);
+pragma user_version = 1;
+insert into attempt values
+    (1, 1.7e9, 'rope', 'grade', 'failed', '{"core": "passed", "robust": "failed"}', '[]', 1.0, null, 0, 'x = 1', '{}'),
+    (2, 1.7e9, 'sdpa', 'hunt', 'passed', '{}', '[{"name": "a", "tier": "core"}]', 1.0, 60.0, 0, 'x = 1', '{}'),
+    (3, 1.6e9, 'gone', 'mock', 'passed', '{"core": "passed"}', '[]', 1.0, 60.0, 2, 'x = 1', 'null'),
+    (4, 1.7e9, 'mha', 'mock', 'passed', '{"core": "passed"}', '[]', 1.0, 60.0, 2, 'x = 1', '{"checks": []}');
+"""
+
+
+def test_a_database_of_before_opens_and_goes_on(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home.mkdir()
+    with sqlite3.connect(place()) as database:
+        database.executescript(OLD)
+
+    def said(*words: str) -> str:
+        assert main.main([*words]) == 0
+        return capsys.readouterr().out
+
+    for _ in range(2):
+        assert "core right" in said("list")
+        assert "1 of 24 passed" in said("list")
+        assert re.search(r"grade  core right +passed +failed$", said("history", "rope"), re.MULTILINE)
+        assert "sdpa 1 of 1" in said("history")
+        assert "mha" in said("next")
+        assert "1 of 24 passed" in Path(said("report").strip()).read_text()
+        assert remember([attempt("mha", at=time.time())]) is None
+    assert len(recall_all()) == 6
+
+
+def test_an_empty_file_is_a_beginning(home: Path) -> None:
+    home.mkdir()
+    place().touch()
+    assert recall_all() == []
+    assert remember([attempt()]) is None
+    assert len(recall_all()) == 1
+
+
 def test_a_corrupt_file_is_named_and_left_alone(home: Path) -> None:
     home.mkdir()
     place().write_bytes(b"this is no database, but somebody may want it back" * 100)

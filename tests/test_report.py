@@ -40,6 +40,8 @@ const maps = [...document.querySelectorAll(".map img")];
 seen.push(document.querySelector("details").open, maps.length > 2 && maps.every(m => m.complete && m.naturalWidth > 1));
 maps[2].dispatchEvent(new MouseEvent("mousemove"));
 seen.push(maps[2].title.endsWith("the allowed error"), document.documentElement.scrollWidth <= window.innerWidth);
+const box = document.querySelector(".wide"), cue = document.querySelector(".cue");
+seen.push(box.scrollWidth > box.clientWidth + 4 ? !cue.hidden && box.matches(".more") : cue.hidden);
 document.body.dataset.seen = JSON.stringify(seen);
 </script>"""
 
@@ -173,4 +175,38 @@ def test_a_browser_draws_sorts_and_opens_it_without_an_error(past: list, tmp_pat
     body = re.search(r"<body[^>]*>", shown)[0]
     assert "data-error" not in body
     seen = re.search(r'data-seen="([^"]*)"', body)[1].replace("&quot;", '"')
-    assert seen == '["linear","rope","absolute_positions",true,true,true,true]', seen
+    assert seen == '["linear","rope","absolute_positions",true,true,true,true,true]', seen
+
+
+def test_a_page_says_what_it_is_about_and_what_the_colours_mean(graded: Grade, tmp_path: Path) -> None:
+    wrong = graded("softmax", "def softmax(x, dim=-1):\n    return x\n", diagnose=False, stop_at_first=True)
+    right = Verdict("rope", "katas/positions/rope.py", "passed", [], "cpu", "2", 1.0, 1)
+    page = tmp_path / "page.html"
+    for verdicts, title, pictured in (([wrong], "dojo: softmax failed", True), ([right], "dojo: rope passed", False)):
+        html.write(page, html.of_run(verdicts), html.title_of_run(verdicts))
+        text = page.read_text()
+        assert f"<title>{title}</title>" in text
+        assert f"<h1>{title}</h1>" in text
+        assert ('<p class="legend">' in text) is pictured
+    assert html.title_of_run([wrong, right]) == "dojo: 1 of 2 katas passed"
+    html.write(page, "")
+    assert "<title>dojo: practice</title>" in page.read_text()
+
+
+def test_points_of_the_chart_are_labelled_where_there_is_room() -> None:
+    now = time.time()
+    brief = {"kind": "mock", "verdict": "passed", "tiers": {}, "failing": [], "seconds": 1.0, "hints": 0, "text": ""}
+    names = list(catalog.katas())
+    past = [
+        database.Attempt(at=now - 9e5 * n, kata=name, spent=60.0 * (n + 1), **brief) for n, name in enumerate(names)
+    ]
+    page = report.of_history(past)
+    texts = re.findall(r'<text x="([\d.]+)" y="([\d.]+)">(\w+)</text>', page)
+    dots = [(float(x), float(y)) for x, y in re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', page)]
+    labels = [(float(x), float(y), name) for x, y, name in texts if name in names]
+    assert len(labels) > 12
+    for n, (x, y, name) in enumerate(labels):
+        assert x + 6.5 * len(name) <= 600
+        assert not any(x - 5 < a < x + 6.5 * len(name) + 5 and abs(y - 4 - b) < 10 for a, b in dots)
+        for a, b, other in labels[:n]:
+            assert abs(y - b) > 10 or x + 6.5 * len(name) < a or a + 6.5 * len(other) < x

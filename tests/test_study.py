@@ -1,6 +1,7 @@
 """List, hint, reveal and reset."""
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from dojo.content.catalog import Kata
 from dojo.practice import database, history, progress
 from dojo.practice.progress import Standing
 from dojo.verdict.types import Check, Outcome, Tier, Verdict
+from tests import terminal
 from tests.conftest import copy_of_project
 from tests.test_build import STUB, make
 from tests.test_sync import ANSWER, edit_notebook
@@ -181,8 +183,28 @@ def test_list_shows_every_kata_with_its_state(kata, capsys):
     assert katas.show_list(kata.root) == 0
     out = capsys.readouterr().out
     row = next(line for line in out.splitlines() if "double" in line)
-    assert row.split() == ["basics", "double", "Double", "1", "5", "started"]
+    assert row.split() == ["double", "Double", "1", "5", "started"]
     assert "0 of 1 passed" in out
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_a_kata_takes_one_line_of_the_list_and_a_track_has_a_bar(tmp_path, monkeypatch, columns):
+    monkeypatch.setenv("DOJO_HOME", str(tmp_path / "home"))
+    names = list(catalog.katas())
+    for number, name in enumerate(names):
+        record(catalog.katas()[name], "x = 1\n", "passed", "mock")
+        if number % 3 == 0:
+            record(catalog.katas()[name], "x = 1\n", "failed", "mock")
+    monkeypatch.setenv("NO_COLOR", "1")
+    shown, _ = terminal.run(["list"], [], catalog.ROOT, columns=columns)
+    lines = re.sub(r"\x1b\[\d*m", "", shown).splitlines()
+    assert max(map(len, lines[:-1])) <= columns
+    assert lines.index(next(line for line in lines if "24 of 24 passed, 8 of them" in line)) == 1 + 7 + 24 + 1
+    if columns > 40:
+        assert "basics                ━━━━" in next(line for line in lines if line.startswith("basics"))
+        assert "6 of 6" in shown
+    if columns == 80:
+        assert "  causal_attention    Causal self-attention w…      3   25  passed" in shown
 
 
 def test_each_hint_is_one_more_until_there_are_no_more(kata, capsys):
@@ -277,6 +299,46 @@ def test_reset_keeps_script_and_notebook_and_says_where(kata):
     assert build.build(check=True, root=kata.root) == (True, [])
     assert sync.sync(kata) is None
     assert "double" not in json.loads((kata.home / "hints.json").read_text())
+
+
+@pytest.mark.parametrize("answer", ["", "n", "what?"])
+def test_a_reset_of_several_asks_on_a_terminal(tmp_path, answer):
+    project = copy_of_project(tmp_path / "project")
+    own = [catalog.katas(project)[name] for name in ("alibi", "rope")]
+    for kata in own:
+        kata.stub.write_text("mine = 1\n")
+    asked = terminal.press(answer.encode() + b"\n")
+    shown, status = terminal.run(["reset", "positions"], [("[y/N]", asked)], project)
+    assert "reset writes 3 stubs and notebooks afresh (absolute_positions … rope)" in shown
+    assert "nothing was done" in shown
+    assert status == 1
+    assert [kata.stub.read_text() for kata in own] == ["mine = 1\n"] * 2
+    shown, status = terminal.run(["reset", "positions"], [("[y/N]", terminal.press(b"y\n"))], project)
+    assert status == 0
+    assert shown.count("is a fresh stub") == 3
+    assert len([*(project / ".dojo" / "kept").glob("*.py")]) == 2
+
+
+def test_a_reset_of_several_in_a_script_needs_a_yes(tmp_path):
+    project = copy_of_project(tmp_path / "project")
+    old = project / "katas" / "rope.py"  # at the place of old, from where a command brings it to the new one
+    old.write_text("mine = 1\n")
+
+    def reset(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "dojo", "reset", *words]
+        return subprocess.run(
+            command, cwd=project, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
+        )
+
+    refused = reset("all")
+    assert refused.returncode == 2
+    assert "reset writes 24 stubs" in refused.stderr
+    assert "say `--yes`" in refused.stderr
+    assert old.read_text() == "mine = 1\n"
+    done = reset("positions", "--yes")
+    assert (done.returncode, done.stdout.count("is a fresh stub")) == (0, 3)
+    assert not old.exists()
+    assert reset("alibi").returncode == 0
 
 
 def test_resets_in_the_same_second_keep_every_attempt(kata):

@@ -52,6 +52,7 @@ def reveal(parser: argparse.ArgumentParser) -> None:
 
 def reset(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="+", metavar="NAME", help=WHICH)
+    parser.add_argument("--yes", action="store_true", help="several at once without being asked")
 
 
 CHECK = "write nothing; say what is stale, and which claims have no check and which checks no claim; then exit with 1"

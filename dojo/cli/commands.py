@@ -67,12 +67,9 @@ def _reveal(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
 
 
 def _reset(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    from dojo.cli.selection import selected
-    from dojo.practice import progress
+    from dojo.cli import katas
 
-    for kata in selected(args.names):
-        print(progress.reset(kata), flush=True)
-    return 0
+    return katas.reset(args.names, args.yes)
 
 
 def _build(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
@@ -195,7 +192,7 @@ COMMANDS = {
         "start over with a fresh stub; the old attempt is kept",
         arguments.reset,
         _reset,
-        (("rope", ""), ("attention", "")),
+        (("rope", ""), ("attention", "asks first; --yes for scripts")),
     ),
     "next": Command(PRACTISE, "say what to practise now", arguments.next, _next),
     "plan": Command(

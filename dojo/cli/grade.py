@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dojo.cli.katas import show_beginning
 from dojo.cli.selection import relocate
 from dojo.content import catalog, files, sync
 from dojo.content.catalog import Kata, Trouble
@@ -45,6 +44,8 @@ def main(args: argparse.Namespace) -> int:
         if not any(verdict.checks or verdict.message for verdict in verdicts):
             raise Trouble(f"no check is left after -k {args.expression!r} and --tier {args.tier}")
         if [verdict.verdict for verdict in verdicts] == ["empty"] and not (args.attempt or args.solution):
+            from dojo.cli.katas import show_beginning
+
             show_beginning(katas[0])
         for verdict in verdicts:
             screen.verdict(verdict)
@@ -54,7 +55,7 @@ def main(args: argparse.Namespace) -> int:
     if args.html:
         from dojo.verdict.page import html
 
-        html.write(args.html, html.of_run(verdicts))
+        html.write(args.html, html.of_run(verdicts), html.title_of_run(verdicts))
     if args.json:
         files.write_atomic(args.json, json.dumps([v.to_json() for v in verdicts], indent=1) + "\n")
     if _counts(args):

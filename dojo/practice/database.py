@@ -73,7 +73,7 @@ JSON = ("tiers", "failing", "details")
 COUNT = """
 select attempt.id, json_extract(check_.value, '$.tier'),
        sum(json_extract(check_.value, '$.outcome') in ({0})), count(*)
-from attempt, json_each(attempt.details, '$.checks') as check_
+from attempt, json_each(case when json_valid(details) then details else '{{}}' end, '$.checks') as check_
 where attempt.id in (select value from json_each(?)) group by 1, 2
 """
 
@@ -173,7 +173,7 @@ def take_in(path: Path) -> tuple[int, int]:
 
 
 def _recall(columns: list[str], kata: str | None = None) -> list[Attempt]:
-    if not place().exists():
+    if not place().exists() or not place().stat().st_size:
         return []
     with _open() as database:
         where, words = ("where kata = ?", (kata,)) if kata else ("", ())

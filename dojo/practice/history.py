@@ -117,7 +117,9 @@ def listing(kata: Kata) -> str:
         spent = minutes[id(attempt)]
         rest = [*tiers, f"{spent:.1f}" if spent else "", attempt.hints or ""]
         lines.append(LINE.format(number, when(attempt), attempt.kind, word(attempt), *rest))
-    compare = f"`{typed(f'history {kata.name} --diff 1 {len(attempts)}')}` compares, `--restore N` brings one back."
+    diff = f"`{typed(f'history {kata.name} --diff 1 {len(attempts)}')}` compares, `--restore N` brings one back."
+    alone = f"`{typed(f'history {kata.name} --restore 1')}` brings it back."
+    compare = diff if len(attempts) > 1 else alone
     return "\n".join([*(line.rstrip() for line in lines), "", compare])
 
 

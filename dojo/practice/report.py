@@ -16,6 +16,8 @@ from dojo.verdict.page.html import css_class, esc, verdict_section, write
 
 STYLES = {State.NOT_STARTED: "none", State.PASSED: "ok", State.FAILED_SINCE: "bad"}
 
+WIDE = 'class="wide" role="group" aria-label="a table or chart to scroll" tabindex="0"'
+
 
 def main(args: argparse.Namespace) -> int:
     """Write the page about everything remembered and print its path."""
@@ -68,7 +70,7 @@ def _table(katas: dict[str, Kata], standings: dict[str, Standing]) -> str:
     head = "".join(f'<th scope="col" aria-sort="none"><button>{name}</button></th>' for name in heads)
     return (
         f"<h2>{progress.tally(standings.values())}</h2>"
-        f'<div class="wide"><table class="sortable"><thead><tr>{head}</tr></thead>'
+        f'<div {WIDE}><table class="sortable"><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>{_hunts(standings)}"
     )
 
@@ -94,21 +96,34 @@ def _times(katas: dict[str, Kata], standings: dict[str, Standing]) -> str:
         return ""
     first, last = min(p[0] for p in points), max(p[0] for p in points)
     top = max(1.5, *(p[1] for p in points))
-    dots = []
-    for at, share, name, minutes in points:
-        x = 40 + 540 * ((at - first) / (last - first) if last > first else 0.5)
-        y = 170 - 150 * share / top
+    points.sort(reverse=True)  # the latest have the first choice of a place for their label
+    across = [40 + 540 * ((at - first) / (last - first) if last > first else 0.5) for at, *_ in points]
+    places = [(x, 170 - 150 * share / top) for x, (_, share, *_) in zip(across, points, strict=True)]
+    par = 170 - 150 / top
+    dots, taken = [], [(40.0, 590.0, par + 4), *((x - 6, x + 6, y + 4) for x, y in places)]
+    for (x, y), (_, share, name, minutes) in zip(places, points, strict=True):
         told = f"{name}: {minutes:.1f} min, {share:.0%} of par"
         dots.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" tabindex="0"><title>{esc(told)}</title></circle>')
-    par = 170 - 150 / top
+        dots.append(_label(name, x, y, taken))
     span = [datetime.fromtimestamp(at).strftime("%Y-%m-%d") for at in (first, last)]
     return (
-        "<h2>Time to green against par</h2>"
+        f"<h2>Time to green against par</h2><div {WIDE}>"
         '<svg viewBox="0 0 600 200" role="img" aria-label="Time to green as a share of par, over time">'
         f'<line x1="40" y1="{par:.1f}" x2="590" y2="{par:.1f}"/><text x="0" y="{par + 4:.1f}">par</text>'
         f'<line class="axis" x1="40" y1="170" x2="590" y2="170"/><text x="40" y="190">{span[0]}</text>'
-        f'<text x="590" y="190" text-anchor="end">{span[1]}</text>{"".join(dots)}</svg>'
+        f'<text x="590" y="190" text-anchor="end">{span[1]}</text>{"".join(dots)}</svg></div>'
     )
+
+
+def _label(name: str, x: float, y: float, taken: list[tuple[float, float, float]]) -> str:
+    """A point's name beside it where there is room, which is then taken; the point's own title is there anyway."""
+    length = 6.5 * len(name)
+    for left, base in ((x + 8, y + 4), (x - 8 - length, y + 4), (x - length / 2, y - 9), (x - length / 2, y + 17)):
+        free = all(left + length < a or b < left or abs(base - c) > 11 for a, b, c in taken)
+        if free and left >= 30 and left + length <= 600 and 8 < base < 168:
+            taken.append((left, left + length, base))
+            return f'<text x="{left:.1f}" y="{base:.1f}">{esc(name)}</text>'
+    return ""
 
 
 def _mistakes(attempts: list[Attempt]) -> str:
@@ -125,5 +140,5 @@ def _mistakes(attempts: list[Attempt]) -> str:
     head = "".join(f'<th scope="col">{name}</th>' for name in ("kata", "mistake", "times", ""))
     return (
         "<h2>Where attempts fail most</h2>"
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+        f"<div {WIDE}><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
