@@ -1,20 +1,24 @@
 """Katas of the modern language model. `nox -s grade -- softmax` grades your softmax.
 
 Words after `--` go to the command, as in `nox -s hint -- softmax`; `nox -s grade -- --help` explains a command.
-`nox --no-venv -s …` uses your own environment as it is.
+`nox --no-venv -s …` uses your own environment as it is. Plain `nox` shows what a learner needs first.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import itertools
 import json
 import logging
 import os
+import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import nox
 
@@ -30,11 +34,17 @@ CONSTRAINTS = ROOT / "constraints.txt"
 # as `lint-imports`, of the interpreter that we use
 LINT_IMPORTS = "from importlinter.cli import lint_imports_command as c; c(['--no-cache', '--no-logo'])"
 
-nox.options.sessions = []  # plain `nox` lists them
+nox.options.sessions = ["help"]  # plain `nox`
 # python=False below: nox would give each session an environment of its own, and they share the one made here
 nox.options.stop_on_first_error = True
 if not {"-v", "--verbose"} & set(sys.argv):
     logging.getLogger("nox").setLevel(logging.WARNING)  # what a command says is enough
+
+
+@nox.session(name="help", python=False)
+def help_(session: nox.Session) -> None:
+    """Show what there is to do, what a learner needs first at the top."""
+    _dojo(session, "help", python=sys.executable)  # it needs no environment, and is here before there is one
 
 
 @nox.session(python=False)
@@ -95,6 +105,12 @@ def hunt(session: nox.Session) -> None:
 def next_(session: nox.Session) -> None:
     """Say what to practise now."""
     _dojo(session, "next")
+
+
+@nox.session(python=False)
+def plan(session: nox.Session) -> None:
+    """Spread the katas over the days until your interview (-- --date 2026-12-10 --hours 6)."""
+    _dojo(session, "plan")
 
 
 @nox.session(python=False)
@@ -170,14 +186,23 @@ def lint(session: nox.Session) -> None:
     _run(python, "-m", "mypy")
 
 
-def _dojo(session: nox.Session, command: str) -> None:
-    _run(_python(session), "-m", "dojo", command, *session.posargs)
+def _dojo(session: nox.Session, command: str, python: str | None = None) -> None:
+    """Run a command of the dojo in the folder that nox was called from."""
+    python = python or _python(session)
+    by = "nox --no-venv" if _in_own_environment(session) else "nox"
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    environment = {"DOJO_STARTED_BY": by, "DOJO_ROOT": str(ROOT), "PYTHONPATH": path}
+    _run(python, "-m", "dojo", command, *session.posargs, cwd=session.invoked_from, more=environment)
+
+
+def _in_own_environment(session: nox.Session) -> bool:
+    config = session._runner.global_config  # nox has no public word for "was --no-venv given?"
+    return config.no_venv or config.force_venv_backend == "none"
 
 
 def _python(session: nox.Session, extra: str | None = None) -> str:
     """The interpreter to use, its environment up to date; with --no-venv the user's own, untouched."""
-    config = session._runner.global_config  # nox has no public word for "was --no-venv given?"
-    if config.no_venv or config.force_venv_backend == "none":
+    if _in_own_environment(session):
         active = "VIRTUAL_ENV" in os.environ or "CONDA_PREFIX" in os.environ
         on_path = shutil.which("python") or shutil.which("python3") or sys.executable
         return sys.executable if not active and importlib.util.find_spec("torch") else on_path
@@ -186,6 +211,7 @@ def _python(session: nox.Session, extra: str | None = None) -> str:
         _run(sys.executable, "-m", "virtualenv", "--quiet", "--no-periodic-update", "--clear", str(ENVIRONMENT))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     _install("core", project["dependencies"], "about 1 GB with PyTorch's CPU build, several with its CUDA build")
+    _install("command", ["-qq", "--no-deps", "--editable", str(ROOT)], "the command `dojo`")
     if extra is not None:
         _install(extra, project["optional-dependencies"][extra], f"what `nox -s {session.name}` needs besides")
     return str(PYTHON)
@@ -204,9 +230,9 @@ def _install(what: str, requirements: list[str], note: str) -> None:
     stamp.write_text(wanted)
 
 
-def _run(*command: str) -> None:
+def _run(*command: str, cwd: str | Path = ROOT, more: Mapping[str, str] = MappingProxyType({})) -> None:
     """Run a command that speaks for itself: nox adds nothing to what it said but the exit status."""
-    process = subprocess.Popen(command, cwd=ROOT)
+    process = subprocess.Popen(command, cwd=cwd, env=os.environ | more)
     while True:
         try:
             status = process.wait()
@@ -217,3 +243,20 @@ def _run(*command: str) -> None:
         if status < 0:
             print(f"dojo: {' '.join(command)} was ended by signal {-status}", file=sys.stderr)
         sys.exit(status if status > 0 else 128 - status)  # a session that fails would make every status a 1
+
+
+def _forgotten_dashes(words: list[str]) -> str:
+    """What to type instead of `nox -s grade rope`, which nox takes for two sessions; nothing if all is well."""
+    end = words.index("--") if "--" in words else len(words)
+    at = next((n for n, word in enumerate(words[:end]) if word in ("-s", "-e", "--session", "--sessions")), end)
+    named = list(itertools.takewhile(lambda word: not word.startswith("-"), words[at + 1 : end]))
+    if not named or named[0] not in SESSIONS or set(named) <= SESSIONS:
+        return ""
+    right = shlex.join(["nox", *words[:at], "-s", named[0], "--", *named[1:], *words[end + 1 :]])
+    return f"dojo: words for `{named[0]}` stand after `--`. Type: {right}"
+
+
+SESSIONS = set(nox.registry.get())
+if mistake := _forgotten_dashes(sys.argv[1:]):
+    print(mistake, file=sys.stderr)
+    sys.exit(2)

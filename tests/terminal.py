@@ -14,8 +14,10 @@ from pathlib import Path
 Step = tuple[str, Callable[[int, int], None]]  # wait for these words, then do this with (terminal, process)
 
 
-def run(words: list[str], steps: list[Step], project: Path, patience: float = 60.0, rows: int = 24) -> tuple[str, int]:
-    """Run `python -m dojo WORDS` of a project in a terminal of 100 columns; returns what it showed and its exit status.
+def run(
+    words: list[str], steps: list[Step], project: Path, patience: float = 60.0, rows: int = 24, columns: int = 100
+) -> tuple[str, int]:
+    """Run `python -m dojo WORDS` of a project in a terminal; returns what it showed and its exit status.
 
     The tests of other processes have projects of their own, so that nobody takes another's folder for his.
     """
@@ -23,7 +25,7 @@ def run(words: list[str], steps: list[Step], project: Path, patience: float = 60
     if process == 0:
         os.chdir(project)
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # as in a terminal, even if these tests run in the background
-        os.environ |= {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": str(rows)}
+        os.environ |= {"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": str(rows)}
         os.execv(sys.executable, [sys.executable, "-m", "dojo", *words])
     shown, steps, deadline, seen = b"", list(steps), time.monotonic() + patience, 0
     while time.monotonic() < deadline:

@@ -1,8 +1,10 @@
 """The command line: its words, its exit statuses and its sentences."""
 
+import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import types
@@ -10,7 +12,8 @@ import types
 import pytest
 
 from dojo.cli import main
-from dojo.content.catalog import ROOT
+from dojo.content.catalog import ROOT, STARTED_BY, typed
+from tests.conftest import copy_of_project
 
 
 def dojo(*words, **options):
@@ -32,22 +35,123 @@ def graded(monkeypatch):
 def test_without_a_command_it_prints_help(words, capsys):
     assert main.main(words) == 0
     out = capsys.readouterr().out
-    assert all(f"  {name} " in out for name in main.COMMANDS)
+    hidden = {name for name, command in main.COMMANDS.items() if command.heading == main.MAINTAIN}
+    assert all(f"  {name} " in out for name in {*main.COMMANDS} - hidden)
 
 
 @pytest.mark.parametrize("name", list(main.COMMANDS))
-def test_every_command_explains_itself(name, capsys):
+def test_every_command_explains_itself(name, capsys, monkeypatch):
+    monkeypatch.delenv(STARTED_BY, raising=False)
     with pytest.raises(SystemExit) as caught:
         main.main([name, "--help"])
     assert caught.value.code == 0
-    assert f"usage: python -m dojo {name}" in capsys.readouterr().out
+    assert f"usage: nox -s {name} -- [-h]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("started_by", "command", "bare"),
+    [
+        ("nox", "nox -s grade -- rope --seed 1", "nox -s grade"),
+        ("nox --no-venv", "nox --no-venv -s grade -- rope --seed 1", "nox --no-venv -s grade"),
+        ("dojo", "dojo grade rope --seed 1", "dojo grade"),
+        ("python -m dojo", "python -m dojo grade rope --seed 1", "python -m dojo grade"),
+    ],
+)
+def test_a_command_is_told_in_the_words_that_the_user_types(started_by, command, bare, monkeypatch):
+    monkeypatch.setenv(STARTED_BY, started_by)
+    assert typed("grade rope --seed 1") == command
+    assert typed("grade") == bare
+
+
+def test_no_other_place_says_how_a_command_is_typed():
+    """`nox -s lab` has no other form, and what is started by nothing we know is told as nox's."""
+    texts = {path: path.read_text("utf-8") for path in sorted((ROOT / "dojo").rglob("*.py"))}
+    said = {path.name: re.findall(r"nox -s (?!lab)\S+", text) for path, text in texts.items()}
+    assert {name for name, words in said.items() if words} <= {"catalog.py", "terminal.py"}
+
+
+SCRIPT = (sys.executable, "-c", "import sys; from dojo.cli.main import script; sys.exit(script())")
+
+
+def called_from(folder, *words, **environment):
+    """The console command `dojo`, as it is installed: its package is found from everywhere."""
+    outside = os.environ | {"PYTHONPATH": str(ROOT)} | environment
+    return subprocess.run([*SCRIPT, *words], cwd=folder, env=outside, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("folder", "word"),
+    [("katas", "basics/softmax.py"), ("katas/basics", "softmax.py"), ("notebooks/basics", "softmax")],
+)
+def test_the_console_command_works_from_any_folder_of_the_project(folder, word):
+    told = called_from(ROOT / folder, "grade", word, "--tier", "none")
+    assert told.stderr.startswith("dojo: argument --tier: invalid choice: 'none'"), told
+    assert "usage: dojo grade [-h]" in told.stderr
+    told = called_from(ROOT / folder, "reveal", word)
+    assert "softmax is not passed yet" in told.stdout, told
+
+
+def test_the_project_is_the_one_of_the_current_folder_or_of_dojo_root(tmp_path):
+    project = copy_of_project(tmp_path / "mine")
+    for path in (project / "solutions").glob("*/*.py"):
+        if path.stem != "softmax":
+            path.unlink()
+    for told in (called_from(project / "katas", "list"), called_from(tmp_path, "list", DOJO_ROOT=str(project))):
+        assert "of 1 passed" in told.stdout, told
+    assert "of 24 passed" in called_from(tmp_path, "list").stdout
+
+
+def test_outside_of_a_project_it_says_what_to_do(tmp_path):
+    installed = tmp_path / "site-packages"
+    shutil.copytree(ROOT / "dojo", installed / "dojo")
+    told = called_from(tmp_path, "list", PYTHONPATH=str(installed))
+    assert told.returncode == 2
+    assert "there are no katas here" in told.stderr
+    assert "go to your clone of the project (`cd`), or name that clone, as in DOJO_ROOT=~/dojo" in told.stderr
+    told = called_from(tmp_path, "list", DOJO_ROOT=str(tmp_path))
+    assert f"DOJO_ROOT names a folder without katas, for there is no folder {tmp_path}/solutions" in told.stderr
+
+
+NOX = shutil.which("nox")
+with_nox = pytest.mark.skipif(NOX is None, reason="no nox on the path")
+
+
+def nox(*words, folder=ROOT):
+    return subprocess.run([NOX, *words], cwd=folder, capture_output=True, text=True, timeout=60)
+
+
+@with_nox
+@pytest.mark.parametrize("folder", [ROOT, ROOT / "katas"])
+def test_words_without_dashes_are_told_what_to_type(folder):
+    told = nox("-s", "grade", "softmax", "attention", "--", "--tier", "core", folder=folder)
+    assert told.returncode == 2
+    right = "nox -s grade -- softmax attention --tier core"
+    assert told.stderr == f"dojo: words for `grade` stand after `--`. Type: {right}\n"
+
+
+@with_nox
+@pytest.mark.parametrize("folder", [ROOT, ROOT / "katas"])
+def test_plain_nox_shows_what_a_learner_needs_and_keeps_the_rest_in_one_line(folder):
+    told = nox(folder=folder)
+    assert told.returncode == 0, told
+    lines = told.stdout.splitlines()
+    assert lines.index("Solve a kata") < lines.index("Practise for the interview") < lines.index("Work on the project")
+    assert "  nox -s grade -- softmax" in lines
+    assert [line for line in lines if "soak" in line] == [line for line in lines if "mutants" in line]
+    assert len(lines) < 40
+
+
+def test_the_overview_names_every_session():
+    tree = ast.parse((ROOT / "noxfile.py").read_text("utf-8"))
+    marks = [mark for node in tree.body if isinstance(node, ast.FunctionDef) for mark in node.decorator_list]
+    assert len(marks) == len({*main.COMMANDS, *main.NOX_ALONE, "lab", "help"})
 
 
 def test_a_wrong_command_names_the_near_one(capsys):
     assert main.main(["grad", "rope"]) == 2
     assert capsys.readouterr().err == "dojo: there is no command 'grad': did you mean grade?\n"
     assert main.main(["zzz"]) == 2
-    assert "there are grade, list, show, hint" in capsys.readouterr().err
+    assert "there are list, show, grade" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -100,6 +204,7 @@ def test_grade_has_quiet_defaults(graded):
         "verbose": False,
         "repro": None,
         "html": None,
+        "share": None,
         "no_record": False,
         "attempt": None,
         "solution": False,
@@ -180,6 +285,22 @@ def test_with_pdb_an_error_opens_the_debugger_in_the_attempts_own_frame_and_noth
     assert "✗" not in plain.stdout
 
 
+def test_a_kata_that_is_not_begun_is_told_in_short_with_what_to_do(tmp_path):
+    """The README's first command: it is worth reading, and the verdict is its last line."""
+    project = copy_of_project(tmp_path / "mine")
+    told = called_from(project, "grade", "softmax", DOJO_HOME=str(tmp_path / "home"))
+    assert told.returncode == 1
+    lines = told.stdout.splitlines()
+    assert lines[0] == "# Stable softmax"
+    assert "Softmax turns a row of scores into weights that are positive and sum to 1." in lines
+    assert "**Write** `softmax`. Par is 10 minutes." in lines
+    steps = [line.split("  ")[1] for line in lines if line.startswith("  ")]
+    assert steps == ["katas/basics/softmax.py", "dojo show softmax", "dojo watch softmax", "dojo hint softmax"]
+    right = "softmax: not started: write your answer in katas/basics/softmax.py, then: dojo grade softmax"
+    assert [line for line in lines if line][-1] == right
+    assert "Write" not in called_from(project, "grade", "softmax", "linear").stdout.split("softmax:")[0]
+
+
 def test_a_grading_is_written_as_json_and_as_a_page_too(tmp_path):
     verdict, page = tmp_path / "verdict.json", tmp_path / "verdict.page.html"
     done = dojo("grade", "causal_mask", "--solution", "--tier", "core", "--json", str(verdict), "--html", str(page))
@@ -188,19 +309,37 @@ def test_a_grading_is_written_as_json_and_as_a_page_too(tmp_path):
     assert "causal_mask" in page.read_text()
 
 
+def test_a_card_is_written_for_what_passed_and_refused_with_a_sentence_else(tmp_path):
+    right, wrong, path = tmp_path / "right.py", tmp_path / "wrong.py", tmp_path / "card.svg"
+    right.write_text((ROOT / "solutions/attention/causal_mask.py").read_text("utf-8"), "utf-8")
+    wrong.write_text("def causal_mask(q_len, k_len=None, *, device=None):\n    return None\n", "utf-8")
+    told = dojo("grade", "causal_mask", "--attempt", str(wrong), "--share", str(path))
+    assert told.returncode == 1
+    assert f"dojo: no card was written to {path}: there is one once the core tier passes" in told.stderr
+    assert not path.exists()
+    told = dojo("grade", "causal_mask", "--attempt", str(right), "--share", str(path))
+    assert told.returncode == 0
+    assert f"{path} is a card to share: kata, tiers and time, and nothing about you" in told.stdout
+    assert "causal_mask" in path.read_text("utf-8")
+    assert str(tmp_path) not in path.read_text("utf-8")
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        (["grade", "--share", "f.svg"], "--share needs the one NAME that the card is about"),
+        (["grade", "basics", "--share", "f.svg"], "--share makes the card of one kata, and basics is 6 of them"),
+        (["grade", "rope", "--share", "f.svg", "--tier", "core", "-x"], "a file of yours: leave out --tier and -x"),
         (["grade", "causal_mask", "softmax", "--attempt", "f.py"], "--attempt needs the one NAME"),
         (["grade", "causal_mask", "--solution", "-k", "nothing_is_called_so"], "no check of causal_mask fits -k"),
         (["grade", "causal_mask", "--attempt", "nowhere.py"], "there is no file nowhere.py"),
         (["grade", "causal_mask", "--attempt", "graders"], "graders is a folder"),
         (["mock"], "name a kata or a track"),
         (["mock", "--random", "99"], "fewer than 99"),
-        (["mock", "--explain"], "name a kata, as in `nox -s mock -- rope --explain`"),
+        (["mock", "--explain"], "name a kata, as in `python -m dojo mock rope --explain`"),
         (["mock", "--resume", "nowhere"], "nowhere holds no session"),
         (["mock", "rope", "--minutes", "0"], "'0' is no number of minutes"),
-        (["hunt"], "name a kata, as in `nox -s hunt -- mha`"),
+        (["hunt"], "name a kata, as in `python -m dojo hunt mha`"),
         (["hunt", "mha", "--bugs", "0"], "'0' is no number above 0"),
         (["watch", "nowhere"], "no kata or track is called 'nowhere'"),
     ],

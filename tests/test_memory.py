@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -16,9 +17,10 @@ import pytest
 from dojo.cli import main
 from dojo.content import catalog
 from dojo.content.catalog import Trouble
-from dojo.practice import schedule
+from dojo.practice import progress, schedule
 from dojo.practice.database import Attempt, export, place, recall_all, remember, take_in
-from dojo.practice.history import numbered, overview, restore
+from dojo.practice.history import listing, numbered, overview, restore
+from tests import terminal
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +66,48 @@ def test_a_newer_database_is_left_alone(home: Path) -> None:
     with pytest.raises(Trouble, match="update"):
         recall_all()
     assert place().read_bytes() == before
+
+
+OLD = """
+create table attempt (id integer primary key, at real not null, kata text not null, kind text not null,
+    verdict text not null, tiers text not null, failing text not null, seconds real not null, spent real,
+    hints integer not null, text text not null, details text not null);
+create index by_kata on attempt (kata, at);
+pragma user_version = 1;
+insert into attempt values
+    (1, 1.7e9, 'rope', 'grade', 'failed', '{"core": "passed", "robust": "failed"}', '[]', 1.0, null, 0, 'x = 1', '{}'),
+    (2, 1.7e9, 'sdpa', 'hunt', 'passed', '{}', '[{"name": "a", "tier": "core"}]', 1.0, 60.0, 0, 'x = 1', '{}'),
+    (3, 1.6e9, 'gone', 'mock', 'passed', '{"core": "passed"}', '[]', 1.0, 60.0, 2, 'x = 1', 'null'),
+    (4, 1.7e9, 'mha', 'mock', 'passed', '{"core": "passed"}', '[]', 1.0, 60.0, 2, 'x = 1', '{"checks": []}');
+"""
+
+
+def test_a_database_of_before_opens_and_goes_on(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home.mkdir()
+    with sqlite3.connect(place()) as database:
+        database.executescript(OLD)
+
+    def said(*words: str) -> str:
+        assert main.main([*words]) == 0
+        return capsys.readouterr().out
+
+    for _ in range(2):
+        assert "core right" in said("list")
+        assert "1 of 24 passed" in said("list")
+        assert re.search(r"grade  core right +passed +failed$", said("history", "rope"), re.MULTILINE)
+        assert "sdpa 1 of 1" in said("history")
+        assert "mha" in said("next")
+        assert "1 of 24 passed" in Path(said("report").strip()).read_text()
+        assert remember([attempt("mha", at=time.time())]) is None
+    assert len(recall_all()) == 6
+
+
+def test_an_empty_file_is_a_beginning(home: Path) -> None:
+    home.mkdir()
+    place().touch()
+    assert recall_all() == []
+    assert remember([attempt()]) is None
+    assert len(recall_all()) == 1
 
 
 def test_a_corrupt_file_is_named_and_left_alone(home: Path) -> None:
@@ -162,11 +206,16 @@ def test_a_long_pause_begins_another_sitting() -> None:
     assert [len(s.attempts) for s in found] == [2, 1]
 
 
+def proposed(past: list[Attempt], now: datetime) -> list[schedule.Due]:
+    katas = catalog.katas()
+    return schedule.propose(katas, progress.standings(katas.values(), past, now), now)
+
+
 def test_what_was_failed_comes_before_what_was_passed_and_new_ones_wait_for_their_groundwork() -> None:
     now = datetime(2026, 1, 10, tzinfo=UTC)
     ago = lambda days: (now - timedelta(days=days)).timestamp()  # noqa: E731
     past = [attempt("linear", "passed", ago(9)), attempt("softmax", "failed", ago(3))]
-    names = [due.kata.name for due in schedule.propose(catalog.katas(), past, now)]
+    names = [due.kata.name for due in proposed(past, now)]
     assert names[0] == "softmax"
     assert {"embedding", "rmsnorm"} <= set(names)
     assert not {"mha", "layernorm", "lm"} & set(names)
@@ -175,8 +224,8 @@ def test_what_was_failed_comes_before_what_was_passed_and_new_ones_wait_for_thei
 def test_a_kata_that_was_easy_today_is_not_due() -> None:
     now = datetime(2026, 1, 10, tzinfo=UTC)
     past = [attempt("linear", at=now.timestamp() - 60)]
-    assert "linear" not in [due.kata.name for due in schedule.propose(catalog.katas(), past, now)]
-    assert schedule.due_dates(catalog.katas(), past)["linear"] > now + timedelta(days=1)
+    assert "linear" not in [due.kata.name for due in proposed(past, now)]
+    assert progress.standings(catalog.katas().values(), past, now)["linear"].due > now + timedelta(days=1)
 
 
 def test_restoring_keeps_what_was_there(project: Path) -> None:
@@ -195,12 +244,13 @@ def test_history_lists_compares_exports_and_takes_in(tmp_path: Path, capsys: pyt
     assert "has no history yet" in history("rope")
     remember([attempt(text="x = 1\n"), attempt(text="x = 2\n", verdict="failed", at=2e9, spent=61.0)])
     assert "--diff 1 2` compares" in history("rope")
-    assert "1:01 of grade" in history("rope")
+    assert history("rope").splitlines()[0] == "Rotary position embedding (rope): passed, failed since"
+    assert re.search(r"^  2 .* grade  failed +failed +1\.0$", history("rope"), re.MULTILINE)  # no check is known
     assert "\n-x = 1\n+x = 2\n" in history("rope", "--diff", "1", "2")
     assert "are the same" in history("rope", "--diff", "1", "1")
     file = str(tmp_path / "all.jsonl")
     assert "2 attempts written to" in history("--export", file)
-    assert "0 attempts taken in, 2 were known already" in history("--import", file)
+    assert "0 attempts taken in; known already: 2" in history("--import", file)
     with pytest.raises(SystemExit):
         history("--diff", "1", "2")
     assert "need the NAME" in capsys.readouterr().err
@@ -219,13 +269,54 @@ def test_next_names_what_is_due_or_when_something_will_be(capsys: pytest.Capture
 
 
 def test_a_number_that_is_not_in_the_list_is_told() -> None:
-    with pytest.raises(Trouble, match="has 1 attempts in its history, and none of number 2"):
+    with pytest.raises(Trouble, match="has 1 attempt in its history, and none of number 2"):
         numbered(catalog.katas()["rope"], [attempt()], 2)
 
 
 def test_lines_tell_when_and_what() -> None:
     assert "nothing is remembered yet" in overview()
     remember([attempt(at=time.time(), hints=2)])
-    shown = overview()
-    assert "1 attempts, 1 passed" in shown
-    assert "2 hints" in shown
+    assert re.search(r"^rope +passed +1 +1  \d{4}-\d\d-\d\d \d\d:\d\d$", overview(), re.MULTILINE)
+    remember([attempt("mha", "passed", kind="hunt")])
+    assert "\nhunts solved, which change no state: mha 1 of 1\n" in overview()
+    assert "\nmha " not in overview()
+
+
+def test_a_line_of_the_history_counts_checks_minutes_and_hints() -> None:
+    def checks(*tiers: tuple[str, int, int]) -> dict:
+        words = [(tier, "passed" if n < good else "wrong") for tier, good, count in tiers for n in range(count)]
+        return {"checks": [{"tier": tier, "outcome": outcome} for tier, outcome in words]}
+
+    kata, now = catalog.katas()["rope"], time.time()
+    remember([
+        attempt(verdict="failed", at=now, details=checks(("core", 3, 6), ("robust", 9, 18), ("fast", 4, 4))),
+        attempt(at=now + 90, hints=1, details=checks(("core", 6, 6), ("robust", 18, 18), ("fast", 4, 4))),
+        attempt(verdict="empty", at=now + 100, kind="mock", spent=30.0, tiers={}),
+        attempt(verdict="failed", at=now + 200, kind="hunt", spent=300.0, details=checks(("core", 5, 6))),
+    ])  # fmt: skip
+    heads, *rows = [re.sub(r"\d{4}-\S+ \S+", "", line).split() for line in listing(kata).splitlines()[2:7]]
+    assert heads == ["when", "kind", "verdict", "core", "robust", "fast", "minutes", "hints"]
+    assert rows == [
+        ["1", "grade", "failed", "3/6", "9/18", "4/4"],
+        ["2", "grade", "passed", "6/6", "18/18", "4/4", "1.5", "1"],
+        ["3", "mock", "not", "started", "0.5"],
+        ["4", "hunt", "not", "solved", "5/6", "5.0"],
+    ]
+    assert max(map(len, listing(kata).splitlines())) <= 80
+
+
+def test_a_difference_is_coloured_on_a_terminal_alone() -> None:
+    remember([attempt(text="x = [1]\n"), attempt(text="x = 2\n", at=2e9)])
+    words = ["history", "rope", "--diff", "1", "2"]
+    shown, _ = terminal.run(words, [], catalog.ROOT)
+    assert "\x1b[31m-x = [1]\x1b[0m\r\n\x1b[32m+x = 2\x1b[0m" in shown
+    plain = subprocess.run([sys.executable, "-m", "dojo", *words], cwd=catalog.ROOT, capture_output=True, text=True)
+    assert "\n-x = [1]\n+x = 2\n" in plain.stdout
+
+
+def test_what_a_hunt_left_is_not_brought_back_as_ones_own(project: Path) -> None:
+    kata = catalog.katas(project)["alibi"]
+    before = kata.stub.read_bytes()
+    with pytest.raises(Trouble, match="its text is the solution"):
+        restore(kata, attempt("alibi", kind="hunt"))
+    assert kata.stub.read_bytes() == before

@@ -5,6 +5,10 @@ from __future__ import annotations
 import io
 import json
 import random
+import re
+import subprocess
+import sys
+import time
 import tokenize
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +19,7 @@ from dojo.content import catalog, master
 from dojo.content.catalog import Trouble
 from dojo.contracts.checks.known_bugs import bugs_of
 from dojo.practice import bug_hunt, database, timed_session
+from dojo.practice.progress import State
 from tests import terminal
 from tests.conftest import Grade
 
@@ -57,6 +62,62 @@ def test_a_mock_grades_every_save_gives_hints_and_ends_with_a_scorecard(project:
     assert (project / "katas" / "basics" / "softmax.py").read_bytes() == stub
     (attempt,) = database.recall_all("softmax")
     assert (attempt.kind, attempt.verdict, attempt.hints, attempt.text) == ("mock", "passed", 1, right())
+    assert told(project, "softmax") == ("1 of 24 passed", "1 of 24 passed", State.PASSED, True)
+
+
+def dojo(project: Path, *words: str) -> str:
+    """What a command says."""
+    command = [sys.executable, "-m", "dojo", *words]
+    return subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=60, check=False).stdout
+
+
+def told(project: Path, name: str) -> tuple[str, str, str, bool]:
+    """What list and report count as passed, the state in the row of a kata, and whether its solution is shown."""
+    listed = dojo(project, "list")
+    row = next(line for line in listed.splitlines() if re.search(rf"\b{name}\b", line))
+    page = Path(dojo(project, "report").strip()).read_text()
+    words = max((state for state in State if row.rstrip().endswith(state)), key=len)
+    assert re.search(rf">{name}</th><td><span class=\"\w*\">{words}</span>", page)
+    counts = (
+        re.search(r"\d+ of 24 passed(, \d+ of them failed since)?", listed)[0],
+        re.search("<h2>(.*?)</h2>", page)[1],
+    )
+    return *counts, words, "not passed yet" not in dojo(project, "reveal", name)
+
+
+def remember(kata: str, kind: str, *verdicts: str) -> None:
+    """Gradings of today, one after the other."""
+    for verdict in verdicts:
+        given = {"tiers": {"core": verdict}, "failing": [], "seconds": 1.0, "spent": None, "hints": 0, "text": "x\n"}
+        assert (
+            database.remember([database.Attempt(at=time.time(), kata=kata, kind=kind, verdict=verdict, **given)])
+            is None
+        )
+
+
+@pytest.mark.parametrize("kind", ["grade", "mock"])
+def test_every_command_knows_a_pass(project: Path, kind: str) -> None:
+    remember("causal_mask", kind, "failed", "passed")
+    assert told(project, "causal_mask") == ("1 of 24 passed", "1 of 24 passed", State.PASSED, True)
+    assert "alibi" in dojo(project, "next", "--count", "24")
+
+
+@pytest.mark.parametrize("verdict", ["passed", "failed"])
+def test_no_command_counts_a_hunt(project: Path, verdict: str) -> None:
+    remember("causal_mask", "hunt", verdict)
+    assert told(project, "causal_mask") == ("0 of 24 passed", "0 of 24 passed", State.NOT_STARTED, False)
+    assert "alibi" not in dojo(project, "next", "--count", "24")
+    assert "causal_mask 1 of 1" in (database.home() / "report.html").read_text() or verdict == "failed"
+    remember("causal_mask", "grade", "passed")
+    remember("causal_mask", "hunt", verdict)
+    assert told(project, "causal_mask") == ("1 of 24 passed", "1 of 24 passed", State.PASSED, True)
+
+
+def test_every_command_tells_of_failures_after_a_pass(project: Path) -> None:
+    remember("mha", "grade", "passed", *5 * ["failed"])
+    counted = "1 of 24 passed, 1 of them failed since"
+    assert told(project, "mha") == (counted, counted, State.FAILED_SINCE, True)
+    assert dojo(project, "next").startswith("1. mha ")
 
 
 def test_the_deadline_ends_a_mock_and_the_last_saved_file_counts(project: Path) -> None:
@@ -95,6 +156,7 @@ def test_a_hunt_is_solved_by_the_right_file_and_then_names_the_bug(project: Path
     before, _, after = shown.partition("solved in")
     assert name not in before.replace("\r\n", " ")
     assert f"planted: {name}" in after
+    assert told(project, "softmax") == ("0 of 24 passed", "0 of 24 passed", State.NOT_STARTED, False)
 
 
 @pytest.mark.parametrize("name", catalog.katas())
@@ -132,6 +194,25 @@ def test_watch_grades_every_save_and_loses_nothing(project: Path) -> None:
     assert status == 1
     assert "s after the save" in shown
     assert database.recall_all("causal_mask")[-1].text == work.decode()
+
+
+@pytest.mark.parametrize("width", [30, 79, 140])
+@pytest.mark.parametrize("count", [1, 3, 24])
+def test_the_status_line_of_a_session_fits(width: int, count: int) -> None:
+    names = sorted(catalog.katas(), key=len, reverse=True)[:count]
+    session = timed_session.TimedSession(Path(), "mock", names, 5999.0)
+    line = timed_session.status(session, False, width)
+    assert len(line) <= width
+    assert line.startswith("99:59 left")
+    scores = {"core": "10/12", "robust": "23/24", "fast": "4/4"}
+    session.events = [timed_session.Event(9.0, names[0], "failed", {}, 1, 2, [], scores)]
+    line = timed_session.status(session, False, width)
+    assert len(line) <= width
+    if width > 30:
+        assert names[0] in line
+        assert "10/12" in line
+    session.events = [timed_session.Event(9.0, names[0], "empty", {}, 0, 0)]
+    assert "empty" not in timed_session.status(session, False, width)
 
 
 def test_a_session_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import re
 import subprocess
 import time
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -15,11 +16,18 @@ from dojo.content.master import read_text
 from dojo.contracts.checks import known_bugs
 from dojo.notebook import html as notebook_html
 from dojo.practice import database, report
-from dojo.verdict.page import html
+from dojo.verdict.page import card, html
 from dojo.verdict.page.heatmap import picture
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
 from tests.conftest import BROWSER, BROWSER_FLAGS, Grade, in_browser
 
+SVG = "{http://www.w3.org/2000/svg}"
+MEASURE = """() => {
+  const fills = ["card", "tile", "strong", "quiet", "good", "part"].map(name => `.${name}`);
+  const fill = name => getComputedStyle(document.querySelector(name)).fill;
+  return [[...document.querySelectorAll("text")].map(text => text.getBBox()).map(box => [box.x, box.width]),
+          Object.fromEntries(fills.map(name => [name, fill(name)]))];
+}"""
 PROBE = """<script>
 window.addEventListener("error", event => document.body.dataset.error = event.message);
 </script>"""
@@ -32,6 +40,8 @@ const maps = [...document.querySelectorAll(".map img")];
 seen.push(document.querySelector("details").open, maps.length > 2 && maps.every(m => m.complete && m.naturalWidth > 1));
 maps[2].dispatchEvent(new MouseEvent("mousemove"));
 seen.push(maps[2].title.endsWith("the allowed error"), document.documentElement.scrollWidth <= window.innerWidth);
+const box = document.querySelector(".wide"), cue = document.querySelector(".cue");
+seen.push(box.scrollWidth > box.clientWidth + 4 ? !cue.hidden && box.matches(".more") : cue.hidden);
 document.body.dataset.seen = JSON.stringify(seen);
 </script>"""
 
@@ -60,8 +70,8 @@ def test_a_page_needs_nothing_from_elsewhere(past: list, tmp_path: Path) -> None
     assert not re.search(r"""(?:src|href)=["'](?!data:)""", text)
     assert "https://" not in re.sub(r"<pre>.*?</pre>", "", text, flags=re.DOTALL)
     assert "pairs (i, i + d_k/2)" in text
-    assert "2 of 24 katas passed" not in text
-    assert "1 of 24 katas passed" in text
+    assert "2 of 24 passed" not in text
+    assert "1 of 24 passed" in text
 
 
 def test_an_attempt_cannot_write_into_the_page(graded: Grade, tmp_path: Path) -> None:
@@ -70,6 +80,67 @@ def test_an_attempt_cannot_write_into_the_page(graded: Grade, tmp_path: Path) ->
     text = (tmp_path / "page.html").read_text()
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert" in text
+
+
+def shared(title: str, robust: int, minutes: float | None) -> str:
+    """The card of a verdict of which so many of the robust checks hold."""
+    asked = ((Tier.CORE, 6, 6), (Tier.ROBUST, robust, 18), (Tier.FAST, 3, 3))
+    checks = [
+        Check(f"{tier}{n}", tier, Outcome.PASSED if n < right else Outcome.WRONG)
+        for tier, right, count in asked
+        for n in range(count)
+    ]
+    word = "passed" if robust == 18 else "failed"
+    verdict = Verdict("rope", "/home/ada/secret/rope.py", word, checks, "cpu", "2.13.0", 1.0, 7)
+    assert card.worth_sharing(verdict)
+    return card.of(verdict, title, 3, 25, minutes)
+
+
+def test_a_card_tells_kata_tiers_and_time_and_nothing_about_its_owner() -> None:
+    texts = [each.text for each in ElementTree.fromstring(shared("Norms < 1 & more", 18, 21.4)).iter(f"{SVG}text")]
+    assert texts[:4] == ["dojo · rope", "level 3 of 5", "Norms < 1 & more", "✓ passed"]
+    assert texts[4:-1] == ["core", "6 of 6", "robust", "18 of 18", "fast", "3 of 3", "21 min, par 25 min"]
+    core = shared("Rotary position embedding", 11, None)
+    assert ">right; not yet robust<" in core
+    assert ">par 25 min<" in core
+    assert "ada" not in core
+    assert ".py" not in core
+
+
+def test_a_verdict_without_a_right_core_is_not_shared() -> None:
+    wrong = [Check("a", Tier.CORE, Outcome.WRONG), Check("b", Tier.ROBUST, Outcome.PASSED)]
+    for word, checks in (("failed", wrong), ("broken", []), ("empty", []), ("unjudged", [])):
+        assert not card.worth_sharing(Verdict("rope", "", word, checks, "cpu", "2.13.0", 1.0, 7))
+
+
+@in_browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_card_is_readable_in_a_browser(scheme: str, tmp_path: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
+    longest = max((kata.title for kata in catalog.katas().values()), key=len)
+    (tmp_path / "card.svg").write_text(shared(longest, 11, 21.4), "utf-8")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=list(BROWSER_FLAGS))
+        page = browser.new_page(color_scheme=scheme)
+        page.goto(f"file://{tmp_path}/card.svg")
+        boxes, colours = page.evaluate(MEASURE)
+        browser.close()
+    assert all(x >= 40 and x + width <= 600 for x, width in boxes), "a text leaves its card"
+    assert all(contrast(colours[".card"], colours[f".{css}"]) >= 4.5 for css in ("strong", "quiet", "good", "part"))
+    assert all(contrast(colours[".tile"], colours[f".{css}"]) >= 4.5 for css in ("quiet", "good", "part"))
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast of two colours as browsers write them, rgb(…), by WCAG's rule."""
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    shares = [int(value) / 255 for value in re.findall(r"\d+", colour)]
+    linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def test_a_notebook_and_a_page_show_a_failure_alike() -> None:
@@ -107,4 +178,38 @@ def test_a_browser_draws_sorts_and_opens_it_without_an_error(past: list, tmp_pat
     body = re.search(r"<body[^>]*>", shown)[0]
     assert "data-error" not in body
     seen = re.search(r'data-seen="([^"]*)"', body)[1].replace("&quot;", '"')
-    assert seen == '["linear","rope","absolute_positions",true,true,true,true]', seen
+    assert seen == '["linear","rope","absolute_positions",true,true,true,true,true]', seen
+
+
+def test_a_page_says_what_it_is_about_and_what_the_colours_mean(graded: Grade, tmp_path: Path) -> None:
+    wrong = graded("softmax", "def softmax(x, dim=-1):\n    return x\n", diagnose=False, stop_at_first=True)
+    right = Verdict("rope", "katas/positions/rope.py", "passed", [], "cpu", "2", 1.0, 1)
+    page = tmp_path / "page.html"
+    for verdicts, title, pictured in (([wrong], "dojo: softmax failed", True), ([right], "dojo: rope passed", False)):
+        html.write(page, html.of_run(verdicts), html.title_of_run(verdicts))
+        text = page.read_text()
+        assert f"<title>{title}</title>" in text
+        assert f"<h1>{title}</h1>" in text
+        assert ('<p class="legend">' in text) is pictured
+    assert html.title_of_run([wrong, right]) == "dojo: 1 of 2 katas passed"
+    html.write(page, "")
+    assert "<title>dojo: practice</title>" in page.read_text()
+
+
+def test_points_of_the_chart_are_labelled_where_there_is_room() -> None:
+    now = time.time()
+    brief = {"kind": "mock", "verdict": "passed", "tiers": {}, "failing": [], "seconds": 1.0, "hints": 0, "text": ""}
+    names = list(catalog.katas())
+    past = [
+        database.Attempt(at=now - 9e5 * n, kata=name, spent=60.0 * (n + 1), **brief) for n, name in enumerate(names)
+    ]
+    page = report.of_history(past)
+    texts = re.findall(r'<text x="([\d.]+)" y="([\d.]+)">(\w+)</text>', page)
+    dots = [(float(x), float(y)) for x, y in re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', page)]
+    labels = [(float(x), float(y), name) for x, y, name in texts if name in names]
+    assert len(labels) > 12
+    for n, (x, y, name) in enumerate(labels):
+        assert x + 6.5 * len(name) <= 600
+        assert not any(x - 5 < a < x + 6.5 * len(name) + 5 and abs(y - 4 - b) < 10 for a, b in dots)
+        for a, b, other in labels[:n]:
+            assert abs(y - b) > 10 or x + 6.5 * len(name) < a or a + 6.5 * len(other) < x

@@ -1,9 +1,11 @@
 """List, hint, reveal and reset."""
 
 import json
+import re
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 
 import pytest
 
@@ -11,10 +13,14 @@ from dojo.cli import katas
 from dojo.content import build, catalog, master, sync
 from dojo.content.catalog import Kata
 from dojo.practice import database, history, progress
-from dojo.verdict.types import Verdict
+from dojo.practice.progress import Standing
+from dojo.verdict.types import Check, Outcome, Tier, Verdict
+from tests import terminal
 from tests.conftest import copy_of_project
 from tests.test_build import STUB, make
 from tests.test_sync import ANSWER, edit_notebook
+
+OTHER = ANSWER.replace("return x + x", "return 2 * x + 0")
 
 
 @pytest.fixture
@@ -26,14 +32,19 @@ def kata(tmp_path, monkeypatch):
     return kata
 
 
-def record(kata: Kata, text: str = ANSWER, verdict: str = "passed", kind: str = "grade") -> None:
-    history.record([(kata, text, Verdict(kata.name, "", verdict, [], "cpu", "2.13.0", 1.0, 1))], kind)
+def record(
+    kata: Kata, text: str = ANSWER, verdict: str = "passed", kind: str = "grade", tiers: tuple[str, ...] = ()
+) -> None:
+    checks = [Check("c", Tier(tier), Outcome.PASSED) for tier in tiers]
+    history.record([(kata, text, Verdict(kata.name, "", verdict, checks, "cpu", "2.13.0", 1.0, 1))], kind)
+
+
+def standing(kata: Kata) -> Standing:
+    return progress.standings([kata])[kata.name]
 
 
 def state(kata: Kata) -> str:
-    found, trouble = progress.states([kata])
-    assert not trouble
-    return found[kata.name]
+    return standing(kata).state
 
 
 def test_the_state_follows_the_attempt(kata):
@@ -41,35 +52,96 @@ def test_the_state_follows_the_attempt(kata):
     kata.stub.write_text(STUB + "# thinking\n")
     assert state(kata) == "not started"
     kata.stub.write_text(ANSWER)
-    assert state(kata) == "in progress"
+    assert state(kata) == "started"
     record(kata, verdict="failed")
-    assert state(kata) == "in progress"
+    assert state(kata) == "started"
+    record(kata, verdict="failed", tiers=("core",))
+    assert state(kata) == "core right"
+    assert standing(kata).tiers == ("core",)
+    kata.stub.write_text(OTHER)
+    assert state(kata) == "started"
+    kata.stub.write_text(ANSWER)
     record(kata)
     assert state(kata) == "passed"
-    kata.stub.write_bytes(ANSWER.replace("\n", "\r\n").encode())
+    kata.stub.write_bytes(ANSWER.replace("\n", "\r\n").encode() + b"# a note\r\nprint(double(2))\r\n")
     assert state(kata) == "passed"
-    kata.stub.write_text(ANSWER + "x = 1\n")
+    kata.stub.write_text(OTHER)
     assert state(kata) == "passed, edited since"
-    record(kata, ANSWER + "x = 1\n")
-    record(kata, ANSWER + "x = \n", "broken")
-    assert state(kata) == "passed"
     progress.reset(kata)
-    assert state(kata) == "passed, fresh stub since"
+    assert state(kata) == "passed"
 
 
-@pytest.mark.parametrize(("kind", "passed"), [("grade", True), ("mock", True), ("hunt", False)])
-def test_a_mended_solution_is_no_pass(kata, kind, passed):
-    record(kata, kind=kind)
-    assert progress.has_passed(kata) is passed
+@pytest.mark.parametrize("verdict", ["failed", "broken"])
+def test_a_later_failure_shows_until_the_next_pass(kata, verdict):
+    record(kata)
+    for _ in range(5):
+        record(kata, OTHER, verdict)
+    assert state(kata) == "passed, failed since"
+    assert standing(kata).passed
+    record(kata)
+    assert state(kata) == "passed"
+
+
+def test_a_pass_comes_due_again(kata):
+    record(kata)
+    due = standing(kata).due
+    assert due > datetime.now(UTC)
+    assert progress.standings([kata], now=due)[kata.name].state == "passed, due again"
+
+
+def test_a_pass_in_a_mock_is_a_pass_whatever_the_own_file_says(kata):
+    record(kata, kind="mock")
+    assert state(kata) == "passed"
+    kata.stub.write_text(OTHER)
+    assert state(kata) == "passed"
+    record(kata, OTHER)
+    assert state(kata) == "passed"
+    record(kata, kind="mock")
+    assert state(kata) == "passed"
+    kata.stub.write_text(STUB + "\n\ndef double(x):\n    return 2.0 * x\n")
+    assert state(kata) == "passed, edited since"
+
+
+def test_what_passed_in_a_notebook_is_not_edited_by_saving_it(kata):
+    edit_notebook(kata)
+    cells = build.code_cells(kata)
+    record(kata, "\n\n".join(cell for cell in cells if "def double" in cell or "class Twice" in cell))
+    assert state(kata) == "passed"
+    sync.sync(kata)
+    assert "return 2 * x" in kata.stub.read_text()
+    assert state(kata) == "passed"
+    edit_notebook(kata, "return 2 * x", "return 3 * x")
+    assert state(kata) == "passed, edited since"
+
+
+def test_a_mock_in_which_nothing_was_written_says_nothing(kata):
+    record(kata, STUB, "empty", "mock")
+    assert state(kata) == "not started"
+    assert standing(kata).due is None
+    record(kata)
+    record(kata, STUB, "empty", "mock")
+    assert state(kata) == "passed"
+
+
+@pytest.mark.parametrize("verdict", ["passed", "failed"])
+def test_a_hunt_counts_neither_for_nor_against(kata, verdict):
+    record(kata, kind="hunt", verdict=verdict, tiers=("core",))
+    assert state(kata) == "not started"
+    assert (standing(kata).passed, standing(kata).due, len(standing(kata).hunts)) == (False, None, 1)
+    record(kata)
+    kata.stub.write_text(ANSWER)
+    record(kata, kind="hunt", verdict=verdict)
+    assert state(kata) == "passed"
 
 
 def test_what_passed_last_is_what_was_graded_last_and_not_what_was_taken_in_last(kata, tmp_path):
-    record(kata, "x = 1\n")
+    record(kata, OTHER)
     database.export(tmp_path / "old.jsonl")
     database.place().unlink()
     record(kata, ANSWER)
+    kata.stub.write_text(ANSWER)
     database.take_in(tmp_path / "old.jsonl")
-    assert database.last_passes() == {"double": ANSWER}
+    assert state(kata) == "passed"
 
 
 def test_the_list_reads_no_pictures_and_asks_once(kata, monkeypatch):
@@ -90,17 +162,17 @@ def test_the_list_reads_no_pictures_and_asks_once(kata, monkeypatch):
     assert database.remember(given) is None
     monkeypatch.setattr(database.sqlite3, "connect", connect)
     started = time.process_time()
-    assert len(database.last_passes()) == 24
+    assert len(database.recall_brief()) == 480
     assert time.process_time() - started < 0.05  # reading all of it takes several times as long
     assert katas.show_list(kata.root) == 0
     asked = [statement for statement in statements if "attempt" in statement]
-    assert len(asked) == 3  # twice by ourselves, and once for the core tier
+    assert len(asked) == 2  # once by ourselves
     assert not any("details" in statement for statement in asked)
 
 
 def test_work_that_is_only_in_the_notebook_is_seen(kata):
     edit_notebook(kata)
-    assert state(kata) == "in progress, in the notebook"
+    assert state(kata) == "started"
     kata.notebook.unlink()
     kata.stub.unlink()
     assert state(kata) == "not started"
@@ -111,8 +183,28 @@ def test_list_shows_every_kata_with_its_state(kata, capsys):
     assert katas.show_list(kata.root) == 0
     out = capsys.readouterr().out
     row = next(line for line in out.splitlines() if "double" in line)
-    assert row.split() == ["basics", "double", "Double", "1", "5", "in", "progress"]
+    assert row.split() == ["double", "Double", "1", "5", "started"]
     assert "0 of 1 passed" in out
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_a_kata_takes_one_line_of_the_list_and_a_track_has_a_bar(tmp_path, monkeypatch, columns):
+    monkeypatch.setenv("DOJO_HOME", str(tmp_path / "home"))
+    names = list(catalog.katas())
+    for number, name in enumerate(names):
+        record(catalog.katas()[name], "x = 1\n", "passed", "mock")
+        if number % 3 == 0:
+            record(catalog.katas()[name], "x = 1\n", "failed", "mock")
+    monkeypatch.setenv("NO_COLOR", "1")
+    shown, _ = terminal.run(["list"], [], catalog.ROOT, columns=columns)
+    lines = re.sub(r"\x1b\[\d*m", "", shown).splitlines()
+    assert max(map(len, lines[:-1])) <= columns
+    assert lines.index(next(line for line in lines if "24 of 24 passed, 8 of them" in line)) == 1 + 7 + 24 + 1
+    if columns > 40:
+        assert "basics                ━━━━" in next(line for line in lines if line.startswith("basics"))
+        assert "6 of 6" in shown
+    if columns == 80:
+        assert "  causal_attention    Causal self-attention w…      3   25  passed" in shown
 
 
 def test_each_hint_is_one_more_until_there_are_no_more(kata, capsys):
@@ -143,7 +235,6 @@ def test_the_solution_is_hidden_until_a_pass_or_spoil(kata, capsys):
     assert katas.reveal(kata, spoil=True) == 0
     assert "helper(x)" in capsys.readouterr().out
     record(kata)
-    assert progress.has_passed(kata)
     assert katas.reveal(kata) == 0
     assert "It is a sum." in capsys.readouterr().out
 
@@ -154,7 +245,7 @@ def test_without_a_readable_history_list_and_reveal_say_what_they_cannot_know(ka
     kata.stub.write_text(ANSWER)
     assert katas.show_list(kata.root) == 0
     shown = capsys.readouterr()
-    assert "in progress" in shown.out
+    assert "started" in shown.out
     assert "0 of 1 passed" not in shown.out
     assert "dojo: it is not known what has passed: " in shown.err
     assert katas.reveal(kata) == 1
@@ -208,6 +299,46 @@ def test_reset_keeps_script_and_notebook_and_says_where(kata):
     assert build.build(check=True, root=kata.root) == (True, [])
     assert sync.sync(kata) is None
     assert "double" not in json.loads((kata.home / "hints.json").read_text())
+
+
+@pytest.mark.parametrize("answer", ["", "n", "what?"])
+def test_a_reset_of_several_asks_on_a_terminal(tmp_path, answer):
+    project = copy_of_project(tmp_path / "project")
+    own = [catalog.katas(project)[name] for name in ("alibi", "rope")]
+    for kata in own:
+        kata.stub.write_text("mine = 1\n")
+    asked = terminal.press(answer.encode() + b"\n")
+    shown, status = terminal.run(["reset", "positions"], [("[y/N]", asked)], project)
+    assert "reset writes 3 stubs and notebooks afresh (absolute_positions … rope)" in shown
+    assert "nothing was done" in shown
+    assert status == 1
+    assert [kata.stub.read_text() for kata in own] == ["mine = 1\n"] * 2
+    shown, status = terminal.run(["reset", "positions"], [("[y/N]", terminal.press(b"y\n"))], project)
+    assert status == 0
+    assert shown.count("is a fresh stub") == 3
+    assert len([*(project / ".dojo" / "kept").glob("*.py")]) == 2
+
+
+def test_a_reset_of_several_in_a_script_needs_a_yes(tmp_path):
+    project = copy_of_project(tmp_path / "project")
+    old = project / "katas" / "rope.py"  # at the place of old, from where a command brings it to the new one
+    old.write_text("mine = 1\n")
+
+    def reset(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "dojo", "reset", *words]
+        return subprocess.run(
+            command, cwd=project, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
+        )
+
+    refused = reset("all")
+    assert refused.returncode == 2
+    assert "reset writes 24 stubs" in refused.stderr
+    assert "say `--yes`" in refused.stderr
+    assert old.read_text() == "mine = 1\n"
+    done = reset("positions", "--yes")
+    assert (done.returncode, done.stdout.count("is a fresh stub")) == (0, 3)
+    assert not old.exists()
+    assert reset("alibi").returncode == 0
 
 
 def test_resets_in_the_same_second_keep_every_attempt(kata):

@@ -75,17 +75,63 @@ def test_a_fresh_clone_syncs_without_jupytext(kata):
 
 
 def test_a_saved_script_goes_to_the_notebook(kata):
-    before = kata.notebook.read_bytes()
     kata.stub.write_text(ANSWER)
     assert pending(kata) == {"script"}
-    assert "notebooks/basics/double.ipynb brought up to date from katas/basics/double.py (before: .dojo/kept/" in sync(
-        kata
-    )
+    assert sync(kata) == "notebooks/basics/double.ipynb brought up to date from katas/basics/double.py"
     assert "return x + x" in answer_cell(kata).source
     nbformat.validate(nbformat.read(kata.notebook, as_version=4))
-    assert before in kept(kata)
     assert kata.stub.read_text() == ANSWER
     assert sync(kata) is None
+    run_notebook(kata)
+    sync(kata)
+    before = kata.notebook.read_bytes()
+    kata.stub.write_text(ANSWER.replace("x + x", "x + x + 0"))
+    assert "(before: .dojo/kept/sync/double-" in sync(kata)
+    assert kept(kata) == {before}
+
+
+@pytest.mark.parametrize("side", ["script", "notebook"])
+def test_a_side_that_only_follows_is_not_kept_again_and_again(kata, side):
+    last = "raise NotImplementedError"
+    for number in range(12):
+        answer = f"return {number} * x"
+        if side == "script":
+            kata.stub.write_text(kata.stub.read_text().replace(last, answer, 1))
+        else:
+            edit_notebook(kata, last, answer)
+        assert sync(kata)
+        assert sync(kata) is None
+        last = answer
+    assert not kept(kata)
+
+
+def test_what_was_written_on_the_side_that_follows_is_kept(kata):
+    kata.stub.write_text(ANSWER)
+    sync(kata)
+    edit_notebook(kata, "return x + x", "return x + x + 0")  # now the script follows
+    sync(kata)
+    assert kept(kata) == {ANSWER.encode()}
+    book = kata.notebook.read_bytes()
+    kata.stub.write_text(ANSWER.replace("x + x", "x + x + 1"))
+    sync(kata)
+    assert kept(kata) == {ANSWER.encode(), book}
+
+
+def test_copies_that_say_nothing_more_are_pruned(kata):
+    folder = kata.home / "kept" / "sync"
+    folder.mkdir(parents=True)
+    kata.stub.write_text(ANSWER)
+    sync(kata)
+    now = build.notebook_text(nbformat.read(kata.notebook, as_version=4))
+    for number, text in enumerate(["old", "other", "old", now]):
+        (folder / f"double-20260101-00000{number}.ipynb").write_text(text)
+    kata.stub.write_text(ANSWER + "# again\n")
+    sync(kata)
+    left = sorted(path.read_text() for path in folder.iterdir())
+    assert left == sorted(["other", "old", now])
+    kata.stub.write_text(ANSWER)
+    sync(kata)
+    assert sorted(path.read_text() for path in folder.iterdir()) == ["old", "other"]
 
 
 def test_a_saved_notebook_goes_to_the_script(kata):
@@ -94,7 +140,7 @@ def test_a_saved_notebook_goes_to_the_script(kata):
     assert "katas/basics/double.py brought up to date from notebooks/basics/double.ipynb" in sync(kata)
     assert kata.stub.read_text() == STUB.replace("raise NotImplementedError", "return 2 * x", 1)
     assert kata.notebook.read_bytes() == book
-    assert STUB.encode() in kept(kata)
+    assert not kept(kata)  # the stub was as built
     assert sync(kata) is None
 
 

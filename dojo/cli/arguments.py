@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from datetime import date, timedelta
 from pathlib import Path
 
 WHICH = "a kata, a track or `all`; `list` shows them"
@@ -28,6 +29,7 @@ def grade(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pdb", action="store_true", help="debug the attempt where it fails; the verdict is unjudged")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with pictures of what failed to FILE")
     parser.add_argument("--repro", type=Path, metavar="FILE", help="write the first failing call to FILE as a script")
+    parser.add_argument("--share", type=Path, metavar="FILE", help="write a card to share to FILE, an SVG")
     _no_record(parser)
 
 
@@ -52,6 +54,7 @@ def reveal(parser: argparse.ArgumentParser) -> None:
 
 def reset(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="+", metavar="NAME", help=WHICH)
+    parser.add_argument("--yes", action="store_true", help="several at once without being asked")
 
 
 CHECK = "write nothing; say what is stale, and which claims have no check and which checks no claim; then exit with 1"
@@ -109,6 +112,34 @@ def watch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="a kata")
     parser.add_argument("--seed", type=int, metavar="N", help="the inputs of this seed")
     _no_record(parser)
+
+
+def _interview_day(word: str) -> date:
+    try:
+        day = date.fromisoformat(word)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{word}' is no date: write year, month and day, as in 2026-12-10") from None
+    today = date.today()
+    if not today <= day <= today + timedelta(366):
+        wrong = "has passed" if day < today else "is more than a year away"
+        raise argparse.ArgumentTypeError(f"{word} {wrong}: today is {today}")
+    return day
+
+
+def _hours(word: str) -> float:
+    try:
+        value = float(word)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 2000:
+        raise argparse.ArgumentTypeError(f"'{word}' is no number of hours between 0 and 2000")
+    return value
+
+
+def plan(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--date", type=_interview_day, metavar="DAY", help="the day of the interview, as in 2026-12-10")
+    parser.add_argument("--hours", type=_hours, metavar="H", help="the time you have until then, all days together")
+    parser.add_argument("--clear", action="store_true", help="forget the plan")
 
 
 def next(parser: argparse.ArgumentParser) -> None:

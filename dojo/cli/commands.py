@@ -9,19 +9,29 @@ from typing import NamedTuple
 
 from dojo.cli import arguments
 
+SOLVE, PRACTISE, NOTEBOOKS, MAINTAIN = "Solve a kata", "Practise for the interview", "Notebooks", "Work on the project"
+
 
 class Command(NamedTuple):
-    """One command: what it does in a line, its arguments, how it runs and how it is used."""
+    """One command: its heading, what it does in a line, its arguments, how it runs, and examples with a remark."""
 
+    heading: str
     help: str
     add: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.ArgumentParser, argparse.Namespace], int]
-    examples: str = ""
+    examples: tuple[tuple[str, str], ...] = ()
+    remark: str = ""
 
 
 def _grade(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     if args.attempt is not None and len(args.names) != 1:
         parser.error("--attempt needs the one NAME that the file is to be graded as")
+    if args.share is not None and len(args.names) != 1:
+        parser.error("--share needs the one NAME that the card is about")
+    part = [word for word, given in (("--tier", args.tier), ("-k", args.expression), ("-x", args.exitfirst)) if given]
+    part += [word for word, given in (("--pdb", args.pdb), ("--solution", args.solution)) if given]
+    if args.share is not None and part:
+        parser.error(f"--share is for all checks of a file of yours: leave out {' and '.join(part)}")
     from dojo.cli.grade import main
 
     return main(args)
@@ -57,12 +67,9 @@ def _reveal(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
 
 
 def _reset(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    from dojo.cli.selection import selected
-    from dojo.practice import progress
+    from dojo.cli import katas
 
-    for kata in selected(args.names):
-        print(progress.reset(kata), flush=True)
-    return 0
+    return katas.reset(args.names, args.yes)
 
 
 def _build(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
@@ -127,6 +134,16 @@ def _next(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     return history.show_next(args)
 
 
+def _plan(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    if (args.date is None) != (args.hours is None):
+        parser.error("--date and --hours go together, as in --date 2026-12-10 --hours 6")
+    if args.clear and args.date:
+        parser.error("--clear forgets the plan, so it takes no --date")
+    from dojo.cli import katas
+
+    return katas.plan(args.date, args.hours, args.clear)
+
+
 def _history(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     if (args.diff or args.restore) and not args.name:
         parser.error("--diff and --restore need the NAME of a kata")
@@ -145,73 +162,81 @@ def _report(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
 
 
 COMMANDS = {
+    "list": Command(SOLVE, "list the katas by track, and how your attempts stand", arguments.nothing, _list),
+    "show": Command(SOLVE, "show what a kata asks for", arguments.show, _show, (("rope", ""),)),
     "grade": Command(
+        SOLVE,
         "grade your attempts, or any file",
         arguments.grade,
         _grade,
-        "  nox -s grade -- rope                          katas/positions/rope.py\n"
-        "  nox -s grade -- attention --tier core         a track, values and gradients only\n"
-        "  nox -s grade -- rope --attempt ~/my_rope.py   a file of yours, as rope\n"
-        "  nox -s grade -- rope --seed 1234              the run of that seed again\n"
-        "  nox -s grade -- all --json verdict.json       everything, for a program to read\n\n"
+        (
+            ("rope", "katas/positions/rope.py"),
+            ("attention --tier core", "a track, values and gradients only"),
+            ("rope --attempt ~/my_rope.py", "a file of yours, as rope"),
+            ("rope --seed 1234", "the run of that seed again"),
+            ("all --json verdict.json", "everything, for a program to read"),
+        ),
         "exit status: 0 when every kata named passed, 1 when one did not, 2 for a wrong command line or missing file",
     ),
-    "list": Command("list the katas by track, and how your attempts stand", arguments.nothing, _list),
-    "show": Command("show what a kata asks for", arguments.show, _show, "  nox -s show -- rope"),
-    "hint": Command(
-        "show one more hint", arguments.hint, _hint, "  nox -s hint -- rope\n  nox -s hint -- rope --again"
-    ),
+    "watch": Command(SOLVE, "grade on every save, from a process that stays", arguments.watch, _watch, (("rope", ""),)),
+    "hint": Command(SOLVE, "show one more hint", arguments.hint, _hint, (("rope", ""), ("rope --again", ""))),
     "reveal": Command(
+        SOLVE,
         "show the solution, once you have passed",
         arguments.reveal,
         _reveal,
-        "  nox -s reveal -- rope\n  nox -s reveal -- rope --spoil\n  nox -s reveal -- rope --notebook",
+        (("rope", ""), ("rope --spoil", ""), ("rope --notebook", "")),
     ),
     "reset": Command(
+        SOLVE,
         "start over with a fresh stub; the old attempt is kept",
         arguments.reset,
         _reset,
-        "  nox -s reset -- rope\n  nox -s reset -- attention",
+        (("rope", ""), ("attention", "asks first; --yes for scripts")),
     ),
-    "watch": Command(
-        "grade on every save, from a process that stays", arguments.watch, _watch, "  nox -s watch -- rope"
+    "next": Command(PRACTISE, "say what to practise now", arguments.next, _next),
+    "plan": Command(
+        PRACTISE,
+        "spread the katas over the days until your interview",
+        arguments.plan,
+        _plan,
+        (("--date 2026-12-10 --hours 6", "make it; `next` follows it"), ("", "what is done"), ("--clear", "forget it")),
     ),
     "mock": Command(
+        PRACTISE,
         "hold a mock interview against the clock",
         arguments.mock,
         _mock,
-        "  nox -s mock -- rope --minutes 25\n"
-        "  nox -s mock -- --random 2 --level 2\n"
-        "  nox -s mock -- --resume                       the one that was cut off\n"
-        "  nox -s mock -- rope --explain                 what is asked afterwards",
+        (
+            ("rope --minutes 25", ""),
+            ("--random 2 --level 2", ""),
+            ("--resume", "the one that was cut off"),
+            ("rope --explain", "what is asked afterwards"),
+        ),
     ),
     "hunt": Command(
+        PRACTISE,
         "find the bug that is planted in a solution",
         arguments.hunt,
         _hunt,
-        "  nox -s hunt -- mha\n  nox -s hunt -- --random --bugs 3",
+        (("mha", ""), ("--random --bugs 3", "")),
     ),
-    "next": Command("say what to practise now", arguments.next, _next),
     "history": Command(
+        PRACTISE,
         "list, compare and restore earlier attempts",
         arguments.history,
         _history,
-        "  nox -s history -- rope\n"
-        "  nox -s history -- rope --diff 1 4\n"
-        "  nox -s history -- rope --restore 4\n"
-        "  nox -s history -- --export attempts.jsonl",
+        (("rope", ""), ("rope --diff 1 4", ""), ("rope --restore 4", ""), ("--export attempts.jsonl", "")),
     ),
-    "report": Command("write a page about all of your practice", arguments.report, _report),
-    "build": Command(
-        "make stubs and notebooks from the masters",
-        arguments.build,
-        _build,
-        "  nox -s build\n  nox -s build -- --check",
-    ),
+    "report": Command(PRACTISE, "write a page about all of your practice", arguments.report, _report),
     "sync": Command(
+        NOTEBOOKS,
         "make scripts and notebooks agree",
         arguments.sync,
         _sync,
-        "  nox -s sync\n  nox -s sync -- rope --from notebook",
+        (("", ""), ("rope --from notebook", "")),
+    ),
+    "build": Command(
+        MAINTAIN, "make stubs and notebooks from the masters", arguments.build, _build, (("", ""), ("--check", ""))
     ),
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from dojo.cli.selection import relocate
 from dojo.content import catalog, files, sync
-from dojo.content.catalog import Kata, Trouble
+from dojo.content.catalog import Kata, Trouble, typed
 from dojo.grading.options import Entry, Options, fresh_seed
 from dojo.judge.fork_server import ForkServer, FreshStarts
 from dojo.verdict import repro
@@ -27,6 +27,8 @@ def main(args: argparse.Namespace) -> int:
     katas = catalog.select(args.names)
     if args.attempt is not None and len(katas) != 1:
         raise Trouble("--attempt grades one file as one kata: name that kata, as in `grade rope --attempt FILE`")
+    if args.share is not None and len(katas) != 1:
+        raise Trouble(f"--share makes the card of one kata, and {' '.join(args.names)} is {len(katas)} of them")
     around = []
     if args.sandbox:
         from dojo.judge import sandbox
@@ -48,8 +50,12 @@ def main(args: argparse.Namespace) -> int:
             what = " and ".join(kata.name for kata in katas)
             fits = [f"fits -k {args.expression!r}"] if args.expression else []
             fits += [f"is of the tier {args.tier}"] if args.tier else []
-            listed = f"`nox -s grade -- {katas[0].name} --verbose` lists them with their numbers"
+            listed = f"`{typed(f'grade {katas[0].name} --verbose')}` lists them with their numbers"
             raise Trouble(f"no check of {what} {' and '.join(fits)}: {listed}")
+        if [verdict.verdict for verdict in verdicts] == ["empty"] and not (args.attempt or args.solution):
+            from dojo.cli.katas import show_beginning
+
+            show_beginning(katas[0])
         for verdict in verdicts:
             screen.verdict(verdict, args.verbose)
         screen.summary(verdicts)
@@ -60,11 +66,13 @@ def main(args: argparse.Namespace) -> int:
     if args.html:
         from dojo.verdict.page import html
 
-        html.write(args.html, html.of_run(verdicts))
+        html.write(args.html, html.of_run(verdicts), html.title_of_run(verdicts))
     if args.json:
         files.write_atomic(args.json, json.dumps([v.to_json() for v in verdicts], indent=1) + "\n")
     if _counts(args):
         _record(entries, verdicts)
+    if args.share:
+        _share(katas[0], verdicts[0], args.share, _minutes(katas[0]) if _counts(args) else None)
     if not (args.attempt or args.solution):
         for kata in katas:
             sync.sync(kata)  # after the verdict, which an edited script need not wait for
@@ -108,6 +116,28 @@ def _counts(args: argparse.Namespace) -> bool:
     """Whether this was a full grading of the user's own files, and may be remembered."""
     part = args.tier or args.expression or args.exitfirst or args.pdb
     return not (args.solution or args.attempt or part or args.no_record)
+
+
+def _share(kata: Kata, verdict: Verdict, path: Path, minutes: float | None) -> None:
+    """Write the card of a verdict, if there is something to show yet."""
+    from dojo.verdict.page import card
+
+    if not card.worth_sharing(verdict):
+        print(f"dojo: no card was written to {path}: there is one once the core tier passes", file=sys.stderr)
+        return
+    files.write_atomic(path, card.of(verdict, kata.title, kata.level, kata.minutes, minutes))
+    print(f"{path} is a card to share: kata, tiers and time, and nothing about you", flush=True)
+
+
+def _minutes(kata: Kata) -> float | None:
+    """How long the user took from the first try to the pass, as far as the history has seen it."""
+    from dojo.practice import database, schedule
+
+    try:
+        last = schedule.sittings(database.recall_all(kata.name))[-1:]
+    except database.Unreadable:
+        return None
+    return next((sitting.taken / 60 for sitting in last if sitting.end.passed and sitting.taken >= 30), None)
 
 
 def _record(entries: list[Entry], verdicts: list[Verdict]) -> None:

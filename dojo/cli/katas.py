@@ -1,62 +1,191 @@
-"""`list`, `show`, `hint` and `reveal`: what there is to practise, and what helps."""
+"""`list`, `show`, `hint`, `reveal`, `reset` and `plan`: what there is to practise, what helps, and when."""
 
 from __future__ import annotations
 
+import ast
+import math
+import shutil
 import sys
+import textwrap
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Literal
 
-from dojo.content import master
-from dojo.content.catalog import ROOT, Kata, katas
-from dojo.practice import progress
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dojo.cli.selection import relocate
+from dojo.content import catalog, master
+from dojo.content.catalog import ROOT, Kata, Trouble, typed
+from dojo.practice import progress, schedule
+from dojo.practice.database import Unreadable
+from dojo.practice.progress import State
+from dojo.practice.schedule import Plan, Task
 from dojo.verdict.screen.terminal import Screen
 
-STYLES = {"passed": "green", "in progress": "yellow", "not started": "dim"}
+STYLES = {State.NOT_STARTED: "dim", State.PASSED: "green", State.FAILED_SINCE: "red"}
+NARROW = 20  # columns left for titles at which levels and minutes are left out
 
 
 def show_list(root: Path = ROOT) -> int:
     """Print the katas by track with level, minutes and state."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    found = katas(root)
-    states, trouble = progress.states(found.values())
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for column in ("track", "kata", "", "level", "minutes", "your attempt"):
-        table.add_column(column, justify="right" if column in ("level", "minutes") else "left", overflow="fold")
-    above = None
-    for kata in found.values():
-        state = states[kata.name]
-        style = next((s for word, s in STYLES.items() if state.startswith(word)), "")
-        track = kata.track if kata.track != above else ""
-        above = kata.track
-        level, minutes = str(kata.level), str(kata.minutes)
-        table.add_row(track, Text(kata.name, "bold"), kata.title, level, minutes, Text(state, style))
+    found = catalog.katas(root)
+    try:
+        standings, trouble = progress.standings(found.values()), ""
+    except Unreadable as unreadable:
+        standings, trouble = progress.standings(found.values(), []), f"it is not known what has passed: {unreadable}"
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=120)
+    plain = console.options.ascii_only
+    names = [f"  {kata.name}" for kata in found.values()]
+    states = [standings[kata.name].state for kata in found.values()]
+    fixed = [("kata", max(map(len, names))), ("level", 5), ("min", 3), ("your attempt", max(12, *map(len, states)))]
+    if console.width - sum(width + 2 for _, width in fixed) < NARROW:
+        fixed = [fixed[0], fixed[-1]]
+    room = max(1, console.width - sum(width + 2 for _, width in fixed))  # for the titles, which may be shortened
+    room = min(room, max(len(kata.title) for kata in found.values()))
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    columns = [fixed[0], ("", room), *fixed[1:]]
+    for name, width in columns:
+        side: Literal["left", "right"] = "right" if name in ("level", "min") else "left"
+        cut: Literal["crop", "ellipsis"] = "crop" if name or plain else "ellipsis"
+        table.add_column(name, width=width, justify=side, no_wrap=True, overflow=cut)
+    for track in dict.fromkeys(kata.track for kata in found.values()):
+        own = [kata for kata in found.values() if kata.track == track]
+        table.add_row(
+            Text(track, "bold"), _bar(sum(standings[kata.name].passed for kata in own), len(own), room, plain)
+        )
+        for kata in own:
+            state = standings[kata.name].state
+            numbers = [str(kata.level), str(kata.minutes)] if len(fixed) > 2 else []
+            table.add_row(f"  {kata.name}", kata.title, *numbers, Text(state, STYLES.get(state, "yellow")))
     console.print(table)
     if trouble:
         print(f"\ndojo: {trouble}", file=sys.stderr)
-    count = sum(state.startswith("passed") for state in states.values())
-    passed = "" if trouble else f"{count} of {len(found)} passed. "
-    console.print(f"\n{passed}`nox -s grade -- NAME` grades katas/TRACK/NAME.py.")
+    passed = "" if trouble else f"{progress.tally(standings.values())}. "
+    console.print(f"\n{passed}`{typed('grade NAME')}` grades katas/TRACK/NAME.py.")
     return 0
+
+
+def _bar(done: int, count: int, room: int, plain: bool) -> Text:
+    """How many katas of a track are passed, as a bar and a number."""
+    full, rest = "#." if plain else "━╌"
+    number = f" {done} of {count}"
+    length = max(0, min(12, room - len(number)))
+    filled = length * done // count
+    return Text.assemble((full * filled, "green"), (rest * (length - filled), "dim"), number)
+
+
+def show_beginning(kata: Kata) -> None:
+    """Print what the kata asks for in short, and what helps on the way: for those who have not begun."""
+    title, *paragraphs = master.statement(kata).split("\n\n")
+    about = next(text for text in paragraphs if not text.startswith("$$"))
+    stub = ast.parse(master.stub_text(kata)).body
+    unwritten = [n for n in stub if isinstance(n, master.DEFINITIONS) and "NotImplementedError" in ast.unparse(n)]
+    asked = f"**Write** {' and '.join(f'`{node.name}`' for node in unwritten)}. Par is {kata.minutes} minutes."
+    Screen(sys.stdout).markdown(f"{title}\n\n{about}\n\n{asked}")
+    steps = {
+        kata.say(kata.stub): "where you write, below the whole statement",
+        typed(f"show {kata.name}"): "shows the statement as a page",
+        typed(f"watch {kata.name}"): "grades it on every save",
+        typed(f"hint {kata.name}"): "helps a little",
+    }
+    width = max(map(len, steps))
+    print("\n" + "".join(f"  {step:{width}}  {what}\n" for step, what in steps.items()), flush=True)
 
 
 def show_statement(kata: Kata) -> int:
     """Print what the kata asks for, and where it is written."""
     after = (
         f"Level {kata.level}, {kata.minutes} minutes. Write it in `{kata.say(kata.stub)}`. "
-        f"`nox -s grade -- {kata.name}` grades it; `nox -s hint -- {kata.name}` helps a little."
+        f"`{typed(f'grade {kata.name}')}` grades it; `{typed(f'hint {kata.name}')}` helps a little."
     )
     Screen(sys.stdout).markdown(f"{master.statement(kata)}\n\n{after}", paged=True)
     return 0
 
 
+def plan(interview: date | None, hours: float | None, clear: bool = False) -> int:
+    """Make the plan, forget it, or print the one that is kept, with what is done."""
+    if clear:
+        had = schedule.plan_file().exists()
+        schedule.plan_file().unlink(missing_ok=True)
+        print("the plan is forgotten" if had else "there is no plan to forget")
+        return 0
+    found, now = catalog.katas(), datetime.now(UTC)
+    standings = progress.standings(found.values())
+    if interview is not None and hours is not None:
+        schedule.keep_plan(schedule.make_plan(found, standings, interview, hours, now))
+    kept = schedule.kept_plan()
+    if kept is None:
+        print(f"there is no plan yet: `{typed(f'plan --date {date.today() + timedelta(14)} --hours 6')}` makes one")
+        return 0
+    print(_planned(kept, kept.done(standings), now.astimezone().date()))
+    return 0
+
+
+def _planned(kept: Plan, done: list[bool], today: date) -> str:
+    """The plan in a line a day, and how it stands."""
+    days: dict[date, list[tuple[Task, bool]]] = {}
+    for task, ready in zip(kept.tasks, done, strict=True):
+        days.setdefault(task.day, []).append((task, ready))
+    left = (kept.date - today).days
+    when = f"in {left} days" if left > 1 else "tomorrow" if left == 1 else "today" if left == 0 else "over"
+    planned = _time(sum(task.minutes for task in kept.tasks))
+    day = f"{kept.date:%A} {kept.date.day} {kept.date:%B %Y}"
+    width = min(120, shutil.get_terminal_size().columns if sys.stdout.isatty() else 120)
+    lines = [*textwrap.wrap(f"The interview on {day} is {when}. Planned: {planned}.", width), ""]
+    for on, tasks in days.items():
+        head = f"  {schedule.day_of(on, today):<10}  {sum(task.minutes for task, _ in tasks):>3} min  "
+        late = " (late)" if on < today else ""
+        names = [f"✓ {_named(task)}" if ready else f"{_named(task)}{late}" for task, ready in tasks]
+        lines += textwrap.wrap(", ".join(names), width, initial_indent=head, subsequent_indent=" " * len(head))
+    said = [f"{sum(done)} of {len(done)} done. `{typed('next')}` follows the plan, `{typed('plan --clear')}` ends it."]
+    open_ = [task for task, ready in zip(kept.tasks, done, strict=True) if not ready]
+    if left >= 0 and any(task.day < today for task in open_):
+        hours = math.ceil(sum(task.minutes for task in open_) / 60)
+        again = typed(f"plan --date {kept.date} --hours {hours}")
+        said.append(f"`{again}` spreads what is late over the days that are left.")
+    if kept.left_out:
+        more = _time(sum(task.minutes for task in kept.left_out))
+        said.append(f"No room in {kept.hours:g} h for {', '.join(map(_named, kept.left_out))}: {more} more.")
+    return "\n".join([*lines, "", *(row for text in said for row in textwrap.wrap(text, width))])
+
+
+def _named(task: Task) -> str:
+    return f"{task.kata}{' again' * task.again}"
+
+
+def _time(minutes: int) -> str:
+    """Minutes as they are said: 45 min, 6 h, 1 h 30 min."""
+    hours, rest = divmod(minutes, 60)
+    return " ".join([*([f"{hours} h"] if hours else []), *([f"{rest} min"] if rest or not hours else [])])
+
+
 def show_hint(kata: Kata, again: bool = False) -> int:
     """Print the next hint; `again` starts over with the first."""
     Screen(sys.stdout).markdown(progress.next_hint(kata, again))
+    return 0
+
+
+def reset(words: list[str], yes: bool = False) -> int:
+    """Write fresh stubs; several at once only after a word of the user, on a terminal or as `yes`."""
+    katas = catalog.select(words)
+    if len(katas) > 1 and not yes:
+        what = f"reset writes {len(katas)} stubs and notebooks afresh ({katas[0].name} … {katas[-1].name})"
+        if not sys.stdin.isatty():
+            raise Trouble(f"{what}: say `--yes` where nobody can be asked. Nothing was done.")
+        try:
+            said = input(f"{what}; copies of your work go to .dojo/kept. Go on? [y/N] ")
+        except EOFError:
+            said = ""
+        if said.strip().lower() not in ("y", "yes"):
+            print("nothing was done")
+            return 1
+    relocate(katas)
+    for kata in katas:
+        print(progress.reset(kata), flush=True)
     return 0
 
 

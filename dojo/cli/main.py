@@ -1,4 +1,4 @@
-"""The command line: `python -m dojo COMMAND …`."""
+"""The command line: `dojo COMMAND …`, which `python -m dojo` and every nox session is too."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ import os
 import sys
 from typing import NoReturn
 
-from dojo.cli.commands import COMMANDS
+from dojo.cli.commands import COMMANDS, MAINTAIN, Command
+from dojo.content.catalog import STARTED_BY, typed
+
+NOX_ALONE = ("tests", "proof", "lint", "bench", "mutants", "soak")  # sessions for those who work on the project
+
+
+def script() -> int:
+    """The console command `dojo`."""
+    os.environ[STARTED_BY] = "dojo"
+    return main()
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -38,9 +47,9 @@ def _dispatch(words: list[str]) -> int:
     try:
         command = COMMANDS[name]
         parser = _Parser(
-            prog=f"python -m dojo {name}",
+            prog=typed(f"{name} …").removesuffix(" …"),
             description=command.help[0].upper() + command.help[1:] + ".",
-            epilog=command.examples and "examples:\n" + command.examples,
+            epilog=_examples(name, command),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
@@ -68,21 +77,34 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"dojo: {message}\n{self.format_usage()}")
 
 
+def _examples(name: str, command: Command) -> str:
+    """What follows the options in a command's help: examples with their remarks in a column."""
+    rows = [(typed(f"{name} {words}".rstrip()), remark) for words, remark in command.examples]
+    width = max((len(line) for line, _ in rows), default=0)
+    lines = [f"  {line:{width}}  {remark}".rstrip() for line, remark in rows]
+    return "\n".join([*(["examples:"] if lines else []), *lines, *(["", command.remark] if command.remark else [])])
+
+
 def _overview() -> str:
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:{width}}  {command.help}" for name, command in COMMANDS.items()]
-    return "\n".join(
-        [
-            "usage: python -m dojo COMMAND [WORDS]          (or, with its own environment: nox -s COMMAND -- [WORDS])",
-            "",
-            "Katas of the modern language model, with graders whose verdict is right.",
-            "",
-            *lines,
-            "",
-            "`python -m dojo COMMAND --help` explains one. A first try: edit katas/basics/softmax.py,",
-            "then `python -m dojo grade softmax`.",
-        ]
-    )
+    """What there is to do, what a learner needs first at the top."""
+    lines = [
+        f"usage: {typed('COMMAND [WORDS]')}",
+        "",
+        "Katas of the modern language model, with graders whose verdict is right. Begin with the first:",
+        "",
+        f"  {typed('grade softmax')}",
+    ]
+    width, above = max(map(len, COMMANDS)), ""
+    for name, command in COMMANDS.items():
+        if command.heading == MAINTAIN:
+            continue
+        lines += ["", command.heading] if command.heading != above else []
+        lines.append(f"  {name:{width}}  {command.help}")
+        above = command.heading
+    lines.append(f"  {'lab':{width}}  open them in JupyterLab: nox -s lab")
+    hidden = [name for name, command in COMMANDS.items() if command.heading == MAINTAIN]
+    lines += ["", MAINTAIN, f"  {', '.join([*hidden, *NOX_ALONE])}: `nox --list` says what each is for", ""]
+    return "\n".join([*lines, f"`{typed('COMMAND --help')}` explains one."])
 
 
 def _unknown(name: str) -> str:

@@ -8,7 +8,7 @@ import time
 
 from dojo.cli.selection import selected_one
 from dojo.content import sync, watcher
-from dojo.content.catalog import Trouble
+from dojo.content.catalog import Trouble, typed
 from dojo.grading.options import Entry, fresh_seed
 from dojo.practice import history
 
@@ -47,6 +47,6 @@ def main(args: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             print()
     if verdict is not None and verdict.verdict == "passed":
-        print(f"Passed with seed {seed}. `nox -s grade -- {kata.name}` confirms it with fresh inputs.")
+        print(f"Passed with seed {seed}. `{typed(f'grade {kata.name}')}` confirms it with fresh inputs.")
         return 0
     return 1

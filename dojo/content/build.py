@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING
 
 from dojo.content import files
-from dojo.content.catalog import ROOT, Kata, katas
+from dojo.content.catalog import ROOT, Kata, katas, typed
 from dojo.content.master import read_text, split, stub_text
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def build(check: bool = False, root: Path = ROOT) -> tuple[bool, list[str]]:
         if not is_ours(kata, node):
             said.append(
                 f"{kata.say(kata.stub)} or its notebook has been worked in: left as it is. "
-                f"`nox -s reset -- {kata.name}` makes both afresh and keeps a copy."
+                f"`{typed(f'reset {kata.name}')}` makes both afresh and keeps a copy."
             )
             continue
         stale = [kata.say(path) for path in _stale(kata, node)]
@@ -64,7 +64,7 @@ def build(check: bool = False, root: Path = ROOT) -> tuple[bool, list[str]]:
             continue
         if check:
             clean = False
-            said.append(f"{' and '.join(stale)}: not what {kata.say(kata.master)} gives. Run `nox -s build`.")
+            said.append(f"{' and '.join(stale)}: not what {kata.say(kata.master)} gives. Run `{typed('build')}`.")
         else:
             write_fresh(kata, stub, node)
             said.append(f"wrote {' and '.join(stale)}")
@@ -109,6 +109,12 @@ def is_fresh_notebook(path: Path, wanted: NotebookNode | None = None) -> bool:
     return not run and _cells_mark(found) in (_marks(found).get("cells"), _marks(wanted or {}).get("cells"))
 
 
+def code_cells(kata: Kata) -> list[str]:
+    """The code of the kata's notebook, cell by cell; nothing of one that cannot be read."""
+    found = _read_notebook(kata.notebook) or {"cells": []}
+    return [_source(cell) for cell in found["cells"] if cell.get("cell_type") == "code"]
+
+
 def _stale(kata: Kata, wanted: NotebookNode) -> list[Path]:
     marks, stale = _marks(wanted), []
     if not kata.stub.exists() or _script_mark(kata) != marks["stub"]:
@@ -151,7 +157,10 @@ def _cells_mark(node: dict) -> str:
     """The fingerprint of what stands in a notebook's cells; what running them gave does not count."""
     cells = []
     for cell in node["cells"]:
-        source = cell.get("source", "")
-        source = "".join(source) if isinstance(source, list) else source
-        cells.append([cell.get("cell_type"), source.replace("\r\n", "\n")])
+        cells.append([cell.get("cell_type"), _source(cell).replace("\r\n", "\n")])
     return files.digest(json.dumps(cells))[:16]
+
+
+def _source(cell: dict) -> str:
+    source = cell.get("source", "")
+    return "".join(source) if isinstance(source, list) else source

@@ -6,12 +6,38 @@ The path gives a kata's name and track, the `dojo:` block in the master's header
 from __future__ import annotations
 
 import importlib.util
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("katas", "solutions", "graders")  # what a project has
+
+
+def _project() -> Path:
+    """The project: what DOJO_ROOT names, or what the current folder lies in, or the checkout that this file is of."""
+    if os.environ.get("DOJO_ROOT"):
+        return Path(os.environ["DOJO_ROOT"]).expanduser().resolve()
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # somebody has deleted it
+        here = Path(__file__)
+    above = (path for path in (here, *here.parents) if all((path / name).is_dir() for name in FOLDERS))
+    return next(above, Path(__file__).resolve().parents[2])
+
+
+ROOT = _project()
+STARTED_BY = "DOJO_STARTED_BY"  # the noxfile and the entry points say there what the user typed
 TRACKS = ("basics", "positions", "attention", "feedforward", "blocks", "models", "accounting")
+
+
+def typed(command: str) -> str:
+    """A command in the words that start it here: `grade rope` is `nox -s grade -- rope`, or `dojo grade rope`."""
+    program = os.environ.get(STARTED_BY, "nox")
+    if not program.startswith("nox"):
+        return f"{program} {command}"
+    name, _, words = command.partition(" ")
+    return f"{program} -s {name} -- {words}" if words else f"{program} -s {name}"
 
 
 class Trouble(Exception):
@@ -69,7 +95,11 @@ def katas(root: Path = ROOT) -> dict[str, Kata]:
     """Every kata by name, in the order of learning: track, then what builds on nothing new, then level and name."""
     folder = root / "solutions"
     if not folder.is_dir():
-        raise Trouble(f"there is no folder {folder}: the katas live in a checkout of the project; run it from there")
+        named = "DOJO_ROOT names a folder without katas" if os.environ.get("DOJO_ROOT") else "there are no katas here"
+        raise Trouble(
+            f"{named}, for there is no folder {folder}: go to your clone of the project (`cd`), or name that clone, "
+            "as in DOJO_ROOT=~/dojo"
+        )
     paths = [path for path in folder.glob("*/*.py") if path.stem.isidentifier()]
     _check_unique(paths)
     found = [_read(path, root) for path in paths]
@@ -114,7 +144,7 @@ def one(word: str, root: Path = ROOT) -> Kata:
 
 def _stem(word: str) -> str:
     """A kata's name from its file's, as a shell completes it: katas/positions/rope.py means rope."""
-    path = Path(word)
+    path = Path(word).absolute()
     above = {"katas", "notebooks"} & set(path.parts[-3:-1])  # or katas/rope.py, as it was without track folders
     return path.stem if path.suffix in (".py", ".ipynb") and above else word
 
@@ -125,7 +155,7 @@ def _unknown(word: str, known: dict[str, Kata]) -> str:
     names = [*known, *dict.fromkeys(k.track for k in known.values()), "all"]
     near = difflib.get_close_matches(word.lower(), names, n=3, cutoff=0.5)
     advice = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}."
-    return f"no kata or track is called '{word}': {advice} `nox -s list` shows them all."
+    return f"no kata or track is called '{word}': {advice} `{typed('list')}` shows them all."
 
 
 def _check_unique(paths: list[Path]) -> None:

@@ -55,9 +55,7 @@ def keep(folder: Path, original: Path, content: bytes, at_most: int | None = Non
     The same content is not kept twice in a row.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    copies = sorted(
-        folder.glob(f"{original.stem}-[0-9]*{original.suffix}"), key=lambda p: (p.stat().st_mtime_ns, p.name)
-    )
+    copies = _copies(folder, original)
     if copies and copies[-1].read_bytes() == content:
         return copies[-1]
     stamp = time.strftime("%Y%m%d-%H%M%S")
@@ -68,3 +66,19 @@ def keep(folder: Path, original: Path, content: bytes, at_most: int | None = Non
         for old in copies[: max(0, len(copies) + 1 - at_most)]:
             old.unlink(missing_ok=True)
     return path
+
+
+def prune(folder: Path, original: Path) -> None:
+    """Remove the copies that hold no more than a newer copy, or the file itself, holds too."""
+    seen = {digest(original.read_bytes())}
+    for copy in reversed(_copies(folder, original)):
+        content = digest(copy.read_bytes())
+        if content in seen:
+            copy.unlink(missing_ok=True)
+        seen.add(content)
+
+
+def _copies(folder: Path, original: Path) -> list[Path]:
+    """The copies of a file, the oldest first."""
+    found = folder.glob(f"{original.stem}-[0-9]*{original.suffix}")
+    return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name))

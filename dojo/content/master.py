@@ -135,6 +135,48 @@ def names(kata: Kata) -> list[str]:
     return [node.name for node in ast.parse(stub_text(kata)).body if isinstance(node, DEFINITIONS)]
 
 
+def definitions(wanted: list[str], sources: list[str]) -> tuple[list[str], dict[str, tuple[str, ast.stmt]]]:
+    """The imports of some sources, and by name the latest definition of what is wanted and of all that it names.
+
+    A definition is its source and its statement; they come in the order of the sources.
+    """
+    imports: dict[str, None] = {}
+    defined: dict[str, tuple[str, ast.stmt]] = {}
+    for source in sources:
+        try:
+            statements = ast.parse(source).body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue  # magics, or work that is not done
+        for node in statements:
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                imports[ast.unparse(node)] = None
+            for name in _defined(node):
+                defined.pop(name, None)  # the last of several stands where it was run
+                defined[name] = (source, node)
+    kept: set[str] = set()
+    todo = [name for name in wanted if name in defined]
+    while todo:
+        name = todo.pop()
+        kept.add(name)
+        used = {node.id for node in ast.walk(defined[name][1]) if isinstance(node, ast.Name)}
+        todo += [name for name in used if name in defined and name not in kept]
+    return [*imports], {name: found for name, found in defined.items() if name in kept}
+
+
+def answer(kata: Kata, sources: list[str]) -> dict[str, str] | None:
+    """What some sources define of the kata, to be compared: neither comments nor other code count. None if not all."""
+    wanted = names(kata)
+    found = {name: ast.dump(node) for name, (_, node) in definitions(wanted, sources)[1].items()}
+    return found if found.keys() >= set(wanted) else None
+
+
+def _defined(node: ast.stmt) -> list[str]:
+    if isinstance(node, DEFINITIONS):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
 def _without_imports(text: str) -> list[str]:
     return [ast.dump(node) for node in ast.parse(text).body if not isinstance(node, (ast.Import, ast.ImportFrom))]
 

@@ -1,7 +1,7 @@
 """Keeps a kata's script and its notebook the same: after each change of one side the other follows.
 
 What both sides were when they last agreed is remembered by hash, so that an unchanged pair costs two hashes, and a
-change of both sides is noticed. Nothing is overwritten without a copy under `.dojo/kept`.
+change of both sides is noticed. Nothing that a user wrote is overwritten without a copy under `.dojo/kept`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from dojo.content import build, files, master
-from dojo.content.catalog import Kata, Trouble
+from dojo.content.catalog import Kata, Trouble, typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from nbformat import NotebookNode
 
-COPIES = 50  # of each file, made by syncing alone; a sync can follow every save
+COPIES = 50  # of each file, made by syncing alone
 
 
 class SyncError(Trouble):
@@ -40,18 +40,20 @@ def sync(kata: Kata, source: str | None = None) -> str | None:
     if source is None and script is not None and book is not None and not _changed(agreed, script, book):
         return None
     truth = _truth(kata, script, book, source, agreed)
-    said = None
+    said = made = None
     if truth == "script" and script is not None:
         old = None
         if book is not None:
             with suppress(SyncError) if source == "script" else nullcontext():
                 old = _load(kata, book)
         node = _notebook(kata, _text(kata, script), old)
-        said = _write(kata, kata.notebook, book, build.notebook_text(node), kata.stub)
+        made, fresh = "notebook", build.is_fresh_notebook(kata.notebook)
+        said = _write(kata, kata.notebook, book, build.notebook_text(node), kata.stub, fresh or _made(agreed, book))
     elif truth == "notebook" and book is not None:
         new = script_text(_load(kata, book), script)
-        said = _write(kata, kata.stub, script, new, kata.notebook)
-    record(kata)
+        made, fresh = "script", build.as_built(kata)[0]
+        said = _write(kata, kata.stub, script, new, kata.notebook, fresh or _made(agreed, script))
+    record(kata, made)
     return said
 
 
@@ -60,10 +62,11 @@ def pending(kata: Kata) -> set[str]:
     return _changed(_agreed(kata), _read(kata.stub) or b"", _read(kata.notebook) or b"")
 
 
-def record(kata: Kata) -> None:
-    """Remember the two files as they are now as agreeing."""
+def record(kata: Kata, made: str | None = None) -> None:
+    """Remember the two files as they are now as agreeing, and the side that was made from the other just now."""
     now = {"script": files.digest(kata.stub.read_bytes()), "notebook": files.digest(kata.notebook.read_bytes())}
-    files.update_state(_state(kata), kata.name, now)
+    before = {"made": agreed["made"]} if (agreed := _agreed(kata)) and "made" in agreed else {}
+    files.update_state(_state(kata), kata.name, now | ({"made": now[made]} if made else before))
 
 
 def has_changed(kata: Kata, side: str, path: Path) -> bool:
@@ -88,7 +91,7 @@ def _truth(kata: Kata, script: bytes | None, book: bytes | None, source: str | N
     if script is None and book is None:
         raise SyncError(
             f"neither {kata.say(kata.stub)} nor {kata.say(kata.notebook)} is there: "
-            f"`nox -s reset -- {kata.name}` makes both afresh"
+            f"`{typed(f'reset {kata.name}')}` makes both afresh"
         )
     if script is None or book is None:
         return "notebook" if script is None else "script"
@@ -106,8 +109,8 @@ def _truth(kata: Kata, script: bytes | None, book: bytes | None, source: str | N
         return "notebook" if script_built else "script"
     raise Conflict(
         f"{kata.say(kata.stub)} and {kata.say(kata.notebook)} have both changed, and they differ. Both are as you left "
-        f"them. Say which one is right: `nox -s sync -- {kata.name} --from script` or "
-        f"`nox -s sync -- {kata.name} --from notebook`. A copy of the other goes to .dojo/kept."
+        f"them. Say which one is right: `{typed(f'sync {kata.name} --from script')}` or "
+        f"`{typed(f'sync {kata.name} --from notebook')}`. A copy of the other goes to .dojo/kept."
     )
 
 
@@ -120,6 +123,11 @@ def _agreed(kata: Kata) -> dict | None:
 def _changed(agreed: dict | None, script: bytes, book: bytes) -> set[str]:
     now = {"script": files.digest(script), "notebook": files.digest(book)}
     return {side for side, value in now.items() if (agreed or {}).get(side) != value}
+
+
+def _made(agreed: dict | None, content: bytes | None) -> bool:
+    """Whether a file is what was made of its other side here, and nobody has touched it since."""
+    return content is not None and (agreed or {}).get("made") == files.digest(content)
 
 
 def _state(kata: Kata) -> Path:
@@ -141,7 +149,7 @@ def _text(kata: Kata, script: bytes) -> str:
     if line := _conflict_line(text):
         raise SyncError(
             f"{kata.say(kata.stub)} has Git's conflict markers (line {line}): settle them in your editor, or take "
-            f"the notebook's version with `nox -s sync -- {kata.name} --from notebook`"
+            f"the notebook's version with `{typed(f'sync {kata.name} --from notebook')}`"
         )
     return text
 
@@ -161,7 +169,7 @@ def _load(kata: Kata, book: bytes) -> NotebookNode:
         why = f"it has Git's conflict markers (line {line})" if line else _why(error)
         raise SyncError(
             f"{kata.say(kata.notebook)} cannot be read as a notebook: {why}. It is as you left it. Mend it, or make it "
-            f"again from {kata.say(kata.stub)} with `nox -s sync -- {kata.name} --from script` (a copy goes to "
+            f"again from {kata.say(kata.stub)} with `{typed(f'sync {kata.name} --from script')}` (a copy goes to "
             ".dojo/kept)."
         ) from None
 
@@ -221,15 +229,17 @@ def script_text(node: NotebookNode, old: bytes | None) -> str:
     return text.replace("\n", "\r\n") if b"\r\n" in (old or b"") else text
 
 
-def _write(kata: Kata, target: Path, old: bytes | None, new: str, origin: Path) -> str:
-    """Replace `target`, whose content was `old`, and keep that."""
+def _write(kata: Kata, target: Path, old: bytes | None, new: str, origin: Path, ours: bool) -> str:
+    """Replace `target`, whose content was `old`, and keep that unless it was `ours`."""
+    folder = kata.home / "kept" / "sync"
     said = f"{kata.say(target)} brought up to date from {kata.say(origin)}"
     if old is None:
         said = f"{kata.say(target)} made from {kata.say(origin)}"
-    else:
-        kept = files.keep(kata.home / "kept" / "sync", target, old, COPIES)
+    elif not ours:
+        kept = files.keep(folder, target, old, COPIES)
         said += f" (before: {kata.say(kept)})"
     if _read(target) != old:
         raise SyncError(f"{kata.say(target)} was saved by another program just now: nothing was written, run it again")
     files.write_atomic(target, new)
+    files.prune(folder, target)
     return said

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dojo.content import master
-from dojo.content.catalog import Kata, Trouble
+from dojo.content.catalog import Kata, Trouble, typed
 
 if TYPE_CHECKING:
     from dojo.judge.proxy import PickledCells
@@ -99,4 +99,4 @@ def read(path: Path) -> str:
 
 
 def _command(kata: Kata) -> str:
-    return f"nox -s grade -- {kata.name}"
+    return typed(f"grade {kata.name}")

@@ -89,36 +89,10 @@ def _users_modules() -> Iterator[None]:
 
 def _text(wanted: list[str], sources: list[str]) -> str:
     """The imports, and the latest definitions of what is wanted and of all that it names, in the order of the cells."""
-    imports: dict[str, None] = {}
-    defined: dict[str, tuple[str, ast.stmt]] = {}
-    for source in sources:
-        try:
-            statements = ast.parse(source).body
-        except SyntaxError:
-            continue  # magics
-        for node in statements:
-            if isinstance(node, (ast.Import, ast.ImportFrom)):
-                imports[ast.unparse(node)] = None
-            for name in _names(node):
-                defined.pop(name, None)  # the last of several stands where it was run
-                defined[name] = (_segment(source, node), node)
-    kept: set[str] = set()
-    todo = [name for name in wanted if name in defined]
-    while todo:
-        name = todo.pop()
-        kept.add(name)
-        used = {node.id for node in ast.walk(defined[name][1]) if isinstance(node, ast.Name)}
-        todo += [name for name in used if name in defined and name not in kept]
-    parts = list(dict.fromkeys(segment for name, (segment, _) in defined.items() if name in kept))
+    imports, defined = master.definitions(wanted, sources)
+    parts = list(dict.fromkeys(_segment(source, node) for source, node in defined.values()))
     lines = [line for line in imports if not line.startswith(OURS)]
     return "\n".join(lines) + "\n\n\n" + "\n\n\n".join(parts) + "\n"
-
-
-def _names(node: ast.stmt) -> list[str]:
-    if isinstance(node, master.DEFINITIONS):
-        return [node.name]
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def _segment(source: str, node: ast.stmt) -> str:

@@ -8,7 +8,7 @@ import random
 from typing import TYPE_CHECKING
 
 from dojo.content import catalog
-from dojo.content.catalog import Kata, Trouble
+from dojo.content.catalog import Kata, Trouble, typed
 from dojo.content.master import read_text, solution_code
 from dojo.grading.options import fresh_seed
 from dojo.practice import mock, timed_session
@@ -30,7 +30,7 @@ def main(args: argparse.Namespace) -> int:
     elif args.names:
         katas = catalog.select(args.names)
     else:
-        raise Trouble("name a kata, as in `nox -s hunt -- mha`, or let chance pick: `nox -s hunt -- --random`")
+        raise Trouble(f"name a kata, as in `{typed('hunt mha')}`, or let chance pick: `{typed('hunt --random')}`")
     from dojo.contracts.checks.known_bugs import bugs_of
 
     sources, planted = {}, {}
@@ -76,7 +76,9 @@ def hidden(kata: Kata, bugs: list[Bug]) -> str:
     body = pieces[0]
     for node, before, piece in zip(tree.body[1:], tree.body, pieces[1:], strict=False):
         body += ("\n\n\n" if isinstance(node, blocks) or isinstance(before, blocks) else "\n") + piece
-    return f"# {kata.title}: somewhere in here is a mistake. `nox -s grade` says what is wrong, not where.\n{body}\n"
+    return (
+        f"# {kata.title}: somewhere in here is a mistake. `{typed('grade')}` says what is wrong, not where.\n{body}\n"
+    )
 
 
 def answer(held: TimedSession, final: dict[str, Verdict]) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dojo.content.catalog import Trouble
+from dojo.verdict.types import Outcome
 
 VERSION = 1
 PATIENCE = 5.0  # seconds to wait for another grading that writes just now
@@ -64,14 +65,17 @@ class Attempt:
         return self.verdict == "passed"
 
 
-PASSED = "verdict = 'passed' and kind in ('grade', 'mock')"  # a hunt is passed by mending a solution
-CORE = "json_extract(tiers, '$.core') = 'passed' and kind in ('grade', 'mock')"
-LAST = """
-with latest as (select kata, max(at) as at from attempt where {0} group by kata)
-select kata, text from attempt join latest using (kata, at) where {0} order by id
-"""
 COLUMNS = [f.name for f in fields(Attempt)]
+LAST = "select id from (select id, max(at) from attempt group by kata, kind, verdict)"
+BRIEF = {"failing": "'[]'", "details": "'{}'", "text": f"case when id in ({LAST}) then text else '' end"}
 JSON = ("tiers", "failing", "details")
+
+COUNT = """
+select attempt.id, json_extract(check_.value, '$.tier'),
+       sum(json_extract(check_.value, '$.outcome') in ({0})), count(*)
+from attempt, json_each(case when json_valid(details) then details else '{{}}' end, '$.checks') as check_
+where attempt.id in (select value from json_each(?)) group by 1, 2
+"""
 
 
 def home() -> Path:
@@ -103,24 +107,29 @@ def remember(attempts: Iterable[Attempt]) -> str | None:
 
 def recall_all(kata: str | None = None) -> list[Attempt]:
     """Everything remembered, or all of one kata, oldest first. Raises Unreadable."""
-    if not place().exists():
-        return []
-    with _open() as database:
-        where, words = ("where kata = ?", (kata,)) if kata else ("", ())
-        rows = database.execute(f"select {', '.join(COLUMNS)} from attempt {where} order by at, id", words).fetchall()
-    return [_attempt(row) for row in rows]
+    return _recall(COLUMNS, kata)
 
 
-def last_passes(kata: str | None = None, core: bool = False) -> dict[str, str]:
-    """By kata, the text that passed last, or passed the core tier; it reads no other attempt's text.
-
-    Raises Unreadable.
+def recall_brief() -> list[Attempt]:
+    """Everything remembered, oldest first, and quickly: without checks and pictures, and with the text of the last
+    attempt of each kata, kind and verdict alone. Raises Unreadable.
     """
-    if not place().exists():
-        return {}
-    with _open() as database:
-        found = dict(database.execute(LAST.format(CORE if core else PASSED)).fetchall())
-    return {name: text for name, text in found.items() if kata in (None, name)}
+    return _recall([BRIEF.get(name, name) for name in COLUMNS])
+
+
+def scores(attempts: Iterable[Attempt]) -> dict[int, dict[str, str]]:
+    """By attempt and tier, as 9/18, how many of the checks let it pass; nothing of an attempt without checks.
+
+    The database counts, so that no picture is read. Raises Unreadable.
+    """
+    ids = [attempt.id for attempt in attempts if attempt.id is not None]
+    good = ", ".join(f"'{outcome}'" for outcome in Outcome if outcome.harmless)
+    found: dict[int, dict[str, str]] = {}
+    if ids:
+        with _open() as database:
+            for number, tier, passed, count in database.execute(COUNT.format(good), (json.dumps(ids),)):
+                found.setdefault(number, {})[tier] = f"{passed}/{count}"
+    return found
 
 
 def export(path: Path) -> int:
@@ -161,6 +170,15 @@ def take_in(path: Path) -> tuple[int, int]:
     if trouble:
         raise Unreadable(trouble)
     return len(new), old
+
+
+def _recall(columns: list[str], kata: str | None = None) -> list[Attempt]:
+    if not place().exists() or not place().stat().st_size:
+        return []
+    with _open() as database:
+        where, words = ("where kata = ?", (kata,)) if kata else ("", ())
+        rows = database.execute(f"select {', '.join(columns)} from attempt {where} order by at, id", words).fetchall()
+    return [_attempt(row) for row in rows]
 
 
 @contextmanager

@@ -11,12 +11,17 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from dojo.content import catalog, files, sync
-from dojo.content.catalog import Kata, Trouble
+from dojo.content.catalog import Kata, Trouble, typed
 from dojo.practice import database, progress, schedule
 from dojo.practice.database import Attempt
+from dojo.verdict.types import Tier, state_of
 
 if TYPE_CHECKING:
     from dojo.verdict.types import Verdict
+
+LINE = "{:>3}  {:<16}  {:<5}  {:<11}  {:>5}  {:>6}  {:>5}  {:>7}  {:>5}"
+HEADS = (*Tier, "minutes", "hints")
+COLOURS = {"---": "bold", "+++": "bold", "-": "red", "+": "green", "@": "cyan"}
 
 
 def record(
@@ -59,28 +64,28 @@ def show_next(args: argparse.Namespace) -> int:
 
 def proposals(count: int) -> str:
     """What to practise now, the most urgent first."""
-    katas, attempts = catalog.katas(), database.recall_all()
-    proposed = schedule.propose(katas, attempts)
+    katas = catalog.katas()
+    standings = progress.standings(katas.values())
+    proposed = schedule.propose(katas, standings, plan=schedule.kept_plan())
     if not proposed:
-        dates = schedule.due_dates(katas, attempts)
-        name, date = min(dates.items(), key=lambda item: item[1])
+        date, name = min((standing.due, name) for name, standing in standings.items() if standing.due)
         return f"nothing is due; {name} comes next, on {date.astimezone():%d %B at %H:%M}."
     lines = [
         f"{number}. {due.kata.name:<18}  {due.kata.title}, {due.kata.minutes} min — {due.reason}"
         for number, due in enumerate(proposed[:count], 1)
     ]
     first = proposed[0].kata.name
-    return "\n".join([*lines, "", f"`nox -s mock -- {first}` for the clock, `nox -s grade -- {first}` without it."])
+    return "\n".join([*lines, "", f"`{typed(f'mock {first}')}` for the clock, `{typed(f'grade {first}')}` without it."])
 
 
 def main(args: argparse.Namespace) -> int:
     """List, compare, restore, export or import attempts."""
     if args.export:
-        print(f"{database.export(args.export)} attempts written to {args.export}")
+        print(f"{counted(database.export(args.export))} written to {args.export}")
         return 0
     if getattr(args, "import"):
         new, old = database.take_in(getattr(args, "import"))
-        print(f"{new} attempts taken in, {old} were known already")
+        print(f"{counted(new)} taken in; known already: {old}")
         return 0
     if not args.name:
         print(overview())
@@ -98,42 +103,59 @@ def main(args: argparse.Namespace) -> int:
 
 def listing(kata: Kata) -> str:
     """The attempts at a kata, a numbered line each."""
-    attempts = database.recall_all(kata.name)
+    attempts = [attempt for attempt in database.recall_brief() if attempt.kata == kata.name]
     if not attempts:
-        return f"{kata.name} has no history yet: `nox -s grade -- {kata.name}` begins it."
-    lines = [f"{kata.title} ({kata.name})", ""]
-    lines += [f"  {number:>3}  {line(attempt)}" for number, attempt in enumerate(attempts, 1)]
-    compare = f"`nox -s history -- {kata.name} --diff 1 {len(attempts)}` compares, `--restore N` brings one back."
-    return "\n".join([*lines, "", compare])
+        return f"{kata.name} has no history yet: `{typed(f'grade {kata.name}')}` begins it."
+    standing, scores = progress.standings([kata], attempts)[kata.name], database.scores(attempts)
+    minutes = {
+        id(a): (a.spent or a.at - s.attempts[0].at) / 60 for s in schedule.sittings(attempts) for a in s.attempts
+    }
+    lines = [f"{kata.title} ({kata.name}): {standing.state}", "", LINE.format("", "when", "kind", "verdict", *HEADS)]
+    for number, attempt in enumerate(attempts, 1):
+        counted = scores.get(attempt.id or 0, {})
+        tiers = [counted.get(tier, attempt.tiers.get(tier, "")) for tier in Tier]
+        spent = minutes[id(attempt)]
+        rest = [*tiers, f"{spent:.1f}" if spent else "", attempt.hints or ""]
+        lines.append(LINE.format(number, when(attempt), attempt.kind, word(attempt), *rest))
+    diff = f"`{typed(f'history {kata.name} --diff 1 {len(attempts)}')}` compares, `--restore N` brings one back."
+    alone = f"`{typed(f'history {kata.name} --restore 1')}` brings it back."
+    compare = diff if len(attempts) > 1 else alone
+    return "\n".join([*(line.rstrip() for line in lines), "", compare])
 
 
 def overview() -> str:
-    """One line for each kata that has a history."""
-    attempts = database.recall_all()
-    if not attempts:
+    """One line for each kata that has a history, and one for the hunts."""
+    katas = catalog.katas()
+    standings = {name: each for name, each in progress.standings(katas.values()).items() if each.gradings or each.hunts}
+    if not standings:
         return f"nothing is remembered yet. Gradings are kept in {database.place()}."
-    lines = []
-    for kata in catalog.katas().values():
-        own = [attempt for attempt in attempts if attempt.kata == kata.name]
-        if own:
-            passes = sum(attempt.passed for attempt in own)
-            lines.append(f"{kata.name:<18}  {len(own):>3} attempts, {passes} passed; last {line(own[-1])}")
-    return "\n".join([*lines, "", f"kept in {database.place()}; `nox -s history -- NAME` lists a kata's attempts."])
+    lines = [f"{'kata':<18}  {'state':<20}  attempts  passed  last"]
+    for name, standing in standings.items():
+        if standing.last:
+            passes = sum(attempt.passed for attempt in standing.gradings)
+            count = f"{len(standing.gradings):>8}  {passes:>6}"
+            lines.append(f"{name:<18}  {standing.state:<20}  {count}  {when(standing.last)}")
+    hunts = progress.hunts(standings)
+    lines += ["", f"hunts solved, which change no state: {hunts}"] if hunts else []
+    return "\n".join([*lines, "", f"kept in {database.place()}; `{typed('history NAME')}` lists a kata's attempts."])
 
 
-def line(attempt: Attempt) -> str:
-    """An attempt in one line."""
-    when = datetime.fromtimestamp(attempt.at).strftime("%Y-%m-%d %H:%M")
-    tiers = ", ".join(f"{tier} {word}" for tier, word in attempt.tiers.items())
-    more = f", {attempt.hints} hint{'s' * (attempt.hints != 1)}" if attempt.hints else ""
-    spent = f", {int(attempt.spent // 60)}:{int(attempt.spent % 60):02d} of {attempt.kind}" if attempt.spent else ""
-    return f"{when}  {attempt.verdict:<7}  {tiers}{spent}{more}"
+def when(attempt: Attempt) -> str:
+    """The date and time of an attempt."""
+    return datetime.fromtimestamp(attempt.at).strftime("%Y-%m-%d %H:%M")
+
+
+def word(attempt: Attempt) -> str:
+    """How an attempt ended."""
+    if attempt.kind == "hunt":
+        return "solved" if attempt.passed else "not solved"
+    return state_of(attempt.verdict, attempt.tiers)
 
 
 def numbered(kata: Kata, attempts: list[Attempt], number: int) -> Attempt:
     """The attempt of that number in the list. Raises Trouble when there is none."""
     if not 1 <= number <= len(attempts):
-        raise Trouble(f"{kata.name} has {len(attempts)} attempts in its history, and none of number {number}")
+        raise Trouble(f"{kata.name} has {counted(len(attempts))} in its history, and none of number {number}")
     return attempts[number - 1]
 
 
@@ -141,12 +163,31 @@ def show_difference(kata: Kata, attempts: list[Attempt], first: int, second: int
     """Print what changed between two attempts."""
     old, new = (numbered(kata, attempts, number).text.splitlines() for number in (first, second))
     found = list(difflib.unified_diff(old, new, f"attempt {first}", f"attempt {second}", lineterm=""))
-    print("\n".join(found) if found else f"attempts {first} and {second} are the same.")
+    if not found:
+        print(f"attempts {first} and {second} are the same.")
+    elif sys.stdout.isatty():
+        from rich.console import Console
+        from rich.text import Text
+
+        text = Text("\n").join(Text(line, COLOURS.get(line[:3], COLOURS.get(line[0], ""))) for line in found)
+        Console(highlight=False).print(text, soft_wrap=True)
+    else:
+        print("\n".join(found))  # as it is, for `patch`
     return 0
 
 
+def counted(attempts: int) -> str:
+    """A number of attempts in words."""
+    return f"{attempts} attempt{'s' * (attempts != 1)}"
+
+
 def restore(kata: Kata, attempt: Attempt) -> str:
-    """Put an attempt's text back into the kata's stub; what was there is kept. Returns the sentence that says where."""
+    """Put an attempt's text back into the kata's stub; what was there is kept. Returns the sentence that says where.
+
+    Raises Trouble for what a hunt left: that is the solution, and graded in the stub it would pass as the user's own.
+    """
+    if attempt.kind == "hunt":
+        raise Trouble(f"the attempt of {when(attempt)} is a hunt's: its text is the solution, not yours to be graded")
     kept = ""
     if kata.stub.exists():
         copy = files.keep(kata.home / "kept", kata.stub, kata.stub.read_bytes())
@@ -156,5 +197,4 @@ def restore(kata: Kata, attempt: Attempt) -> str:
         sync.sync(kata, "script")
     except sync.SyncError as error:
         print(f"dojo: {error}", file=sys.stderr)
-    when = datetime.fromtimestamp(attempt.at).strftime("%Y-%m-%d %H:%M")
-    return f"{kata.say(kata.stub)} is the attempt of {when} again{kept}."
+    return f"{kata.say(kata.stub)} is the attempt of {when(attempt)} again{kept}."

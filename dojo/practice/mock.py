@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dojo.content import catalog, master
-from dojo.content.catalog import Kata, Trouble
+from dojo.content.catalog import Kata, Trouble, typed
 from dojo.grading.options import fresh_seed, read
-from dojo.practice import history, timed_session
+from dojo.practice import history, progress, timed_session
+from dojo.practice.database import Unreadable
 from dojo.practice.timed_session import End, Runner, TimedSession
 from dojo.verdict.types import state_of
 
@@ -39,7 +40,7 @@ def chosen(args: argparse.Namespace) -> list[Kata]:
     """The katas that the words name, or that chance picks."""
     if not args.random:
         if not args.names:
-            raise Trouble("name a kata or a track, as in `nox -s mock -- rope`, or let chance pick: `--random 2`")
+            raise Trouble(f"name a kata or a track, as in `{typed('mock rope')}`, or let chance pick: `--random 2`")
         return catalog.select(args.names)
     pool = catalog.select(args.names) if args.names else list(catalog.katas().values())
     pool = [kata for kata in pool if args.level in (None, kata.level)]
@@ -54,14 +55,14 @@ def resumed(kind: str, word: str) -> TimedSession:
     if word:
         found = timed_session.load(Path(word))
         if found.end is not End.OPEN:
-            raise Trouble(f"{word} is over: {found.end}. `nox -s {kind}` begins another one.")
+            raise Trouble(f"{word} is over: {found.end}. `{typed(kind)}` begins another one.")
         return found
     for path in sorted((catalog.ROOT / f"{kind}s").glob(f"*/{timed_session.STATE}"), reverse=True):
         with contextlib.suppress(Trouble):
             found = timed_session.load(path.parent)
             if found.end is End.OPEN and found.left > 0:
                 return found
-    raise Trouble(f"no {kind} was cut off. `nox -s {kind} -- NAME` begins one.")
+    raise Trouble(f"no {kind} was cut off. `{typed(f'{kind} NAME')}` begins one.")
 
 
 def hold(
@@ -83,13 +84,12 @@ def hold(
         end = timed_session.hold(runner)
         if end is End.OPEN:
             folder = known[held.katas[0]].say(held.folder)
-            print(f"interrupted with {minutes(held.left)} left: `nox -s {held.kind} -- --resume {folder}` goes on.")
+            print(f"interrupted with {minutes(held.left)} left: `{typed(f'{held.kind} --resume {folder}')}` goes on.")
             return 1
         print(f"\n{end}. The last saved files, graded once more with fresh inputs:\n", flush=True)
         final = grade_once_more(runner)
     for verdict in final.values():
         screen.failures(verdict)
-    conclude(held, final)
     if not args.no_record:
         for name, verdict in final.items():
             green = next((e.at for e in held.events if e.kata == name and e.verdict == "passed"), held.spent)
@@ -99,6 +99,7 @@ def hold(
                 spent=green,
                 hints=held.hints.get(name, 0),
             )
+    conclude(held, final)
     return 0 if final and all(verdict.verdict == "passed" for verdict in final.values()) else 1
 
 
@@ -133,8 +134,10 @@ def scorecard(held: TimedSession, final: dict[str, Verdict]) -> None:
         longest = failed_longest(events, held.spent)
         if longest:
             print(f"  failed longest     {longest[0]}, {clock(longest[1])}")
+        with contextlib.suppress(Unreadable):
+            print(f"  stands now         {progress.standings([kata])[name].state}")
         print()
-    print(f"`nox -s mock -- {' '.join(held.katas)} --explain` lists what an interviewer asks next.")
+    print(f"`{typed(' '.join(['mock', *held.katas, '--explain']))}` lists what an interviewer asks next.")
 
 
 def failed_longest(events: list[timed_session.Event], end: float) -> tuple[str, float] | None:
@@ -156,7 +159,7 @@ def explain(args: argparse.Namespace) -> int:
     from dojo.verdict.screen.terminal import Screen
 
     if not args.names:
-        raise Trouble("name a kata, as in `nox -s mock -- rope --explain`")
+        raise Trouble(f"name a kata, as in `{typed('mock rope --explain')}`")
     for kata in catalog.select(args.names):
         print(f"{kata.title}\n", flush=True)
         Screen(sys.stdout).markdown(master.questions(kata))

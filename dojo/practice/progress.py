@@ -1,45 +1,128 @@
-"""How a kata stands for its user: passed or not, hints taken, the solution's disclosure, and a fresh start."""
+"""How a kata stands for its user, which all that speaks of progress asks here; hints, the answer, a fresh start."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
 
 from dojo.content import build, files, master, sync
-from dojo.content.catalog import Kata
-from dojo.practice import database
-from dojo.practice.database import Unreadable
-from dojo.verdict.types import CORE_ALONE
+from dojo.content.catalog import Kata, typed
+from dojo.practice import database, schedule
+from dojo.practice.database import Attempt, Unreadable
+from dojo.practice.schedule import Memory
+from dojo.verdict.types import CORE_ALONE, Tier
+
+JUDGED = ("passed", "failed", "broken")  # of an untouched file there is nothing to say
 
 
-def has_passed(kata: Kata) -> bool:
-    """Whether the kata was ever passed by this user. Raises Unreadable."""
-    return kata.name in database.last_passes(kata.name)
+class State(StrEnum):
+    """How far a user is with a kata, in the words that are shown."""
+
+    NOT_STARTED = "not started"
+    STARTED = "started"
+    CORE = CORE_ALONE
+    PASSED = "passed"
+    EDITED = "passed, edited since"
+    DUE = "passed, due again"
+    FAILED_SINCE = "passed, failed since"
 
 
-def states(katas: Iterable[Kata]) -> tuple[dict[str, str], str]:
-    """How the user's attempts stand, in words, by kata; and why it is not known what has passed, if it is not."""
-    try:
-        passes, core, trouble = database.last_passes(), database.last_passes(core=True), ""
-    except Unreadable as unreadable:
-        passes, core, trouble = {}, {}, f"it is not known what has passed: {unreadable}"
-    return {kata.name: state(kata, passes.get(kata.name), core.get(kata.name)) for kata in katas}, trouble
+@dataclass(frozen=True)
+class Standing:
+    """One kata's state and what it follows from; attempts are in order, the oldest first."""
+
+    state: State
+    gradings: tuple[Attempt, ...]  # those that count: own files, notebooks and mocks
+    hunts: tuple[Attempt, ...]  # these never count, for their solution was handed over
+    edited: bool  # whether the own file, or its notebook, answers otherwise than what passed, or was graded, last
+    memory: Memory | None  # what the scheduler makes of the gradings
+
+    @property
+    def last(self) -> Attempt | None:
+        """The last grading."""
+        return self.gradings[-1] if self.gradings else None
+
+    @property
+    def tiers(self) -> tuple[str, ...]:
+        """The tiers that the last grading passed."""
+        return tuple(tier for tier, word in self.last.tiers.items() if word == "passed") if self.last else ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether the kata was ever passed."""
+        return any(attempt.passed for attempt in self.gradings)
+
+    @property
+    def due(self) -> datetime | None:
+        """When it is to be practised again: at once after a failure; None as long as it has not been tried."""
+        if self.last is None or self.memory is None:
+            return None
+        return self.memory.due if self.last.passed else datetime.fromtimestamp(self.last.at, UTC)
 
 
-def state(kata: Kata, passed: str | None, core: str | None = None) -> str:
-    """How the user's attempt stands, in words; `passed` is the text that passed last, `core` the core tier's."""
-    try:
-        text = master.read_text(kata.stub) if kata.stub.exists() else None
-    except UnicodeDecodeError:
-        return "not UTF-8"
-    if text is not None and passed is not None and text == _plain(passed):
-        return "passed"
-    if text is not None and core is not None and text == _plain(core):
-        return CORE_ALONE
-    if text is not None and not master.is_untouched(kata, text):
-        return "in progress" if passed is None else "passed, edited since"
-    if kata.notebook.exists() and "notebook" in sync.pending(kata) and not build.as_built(kata)[1]:
-        return "in progress, in the notebook"
-    return "not started" if passed is None else "passed, fresh stub since"
+def standings(
+    katas: Iterable[Kata], attempts: Iterable[Attempt] | None = None, now: datetime | None = None
+) -> dict[str, Standing]:
+    """How katas stand after these attempts, oldest first, or after everything remembered. Raises Unreadable."""
+    now, of = now or datetime.now(UTC), dict[str, list[Attempt]]()
+    for attempt in database.recall_brief() if attempts is None else attempts:
+        of.setdefault(attempt.kata, []).append(attempt)
+    return {kata.name: _standing(kata, of.get(kata.name, []), now) for kata in katas}
+
+
+def tally(found: Collection[Standing]) -> str:
+    """How many katas are passed, in words."""
+    failed = sum(standing.state is State.FAILED_SINCE for standing in found)
+    since = f", {failed} of them failed since" if failed else ""
+    return f"{sum(standing.passed for standing in found)} of {len(found)} passed{since}"
+
+
+def hunts(found: Mapping[str, Standing]) -> str:
+    """How many hunts of which kata are solved, in words; nothing where there was none."""
+    held = {name: standing.hunts for name, standing in found.items() if standing.hunts}
+    return ", ".join(f"{name} {sum(hunt.passed for hunt in hunts)} of {len(hunts)}" for name, hunts in held.items())
+
+
+def _standing(kata: Kata, attempts: Sequence[Attempt], now: datetime) -> Standing:
+    gradings = tuple(a for a in attempts if a.kind != "hunt" and a.verdict in JUDGED)
+    hunts = tuple(a for a in attempts if a.kind == "hunt")
+    memory, work = schedule.memory(kata, gradings, now), _work(kata)
+    edited = work is not None and _edited(kata, work, gradings)
+    if any(attempt.passed for attempt in gradings):
+        due = memory is not None and memory.due <= now
+        state = State.DUE if due else State.EDITED if edited else State.PASSED
+        state = state if gradings[-1].passed else State.FAILED_SINCE
+    elif gradings and gradings[-1].tiers.get(Tier.CORE) == "passed" and not edited:
+        state = State.CORE
+    else:
+        state = State.STARTED if gradings or work is not None else State.NOT_STARTED
+    return Standing(state, gradings, hunts, edited, memory)
+
+
+def _edited(kata: Kata, work: list[str], gradings: Sequence[Attempt]) -> bool:
+    """Whether the user's code answers otherwise than what passed last or, where nothing passed, was graded last."""
+    of = {attempt.kind: attempt.text for attempt in [a for a in gradings if a.passed] or gradings[-1:]}
+    # A mock has a file of its own, so that after it alone there is nothing that could have been edited.
+    return (
+        "grade" in of
+        and work not in ([text] for text in of.values())
+        and not any(
+            (given := master.answer(kata, [text])) and given == master.answer(kata, work) for text in of.values()
+        )
+    )
+
+
+def _work(kata: Kata) -> list[str] | None:
+    """The code of the user's own attempt, of the script or of the notebook where that is newer; None without work."""
+    script = kata.stub.read_bytes().decode("utf-8-sig", "replace") if kata.stub.exists() else None
+    work = None if script is None or master.is_untouched(kata, script.replace("\r\n", "\n")) else [script]
+    changed = sync.pending(kata) if kata.notebook.exists() else set()
+    if "notebook" in changed and (work is None or "script" not in changed) and not build.as_built(kata)[1]:
+        cells, stub = build.code_cells(kata), master.answer(kata, [master.stub_text(kata)])
+        return None if master.answer(kata, cells) == stub else cells
+    return work
 
 
 def next_hint(kata: Kata, again: bool = False) -> str:
@@ -49,7 +132,8 @@ def next_hint(kata: Kata, again: bool = False) -> str:
     if seen >= len(hints):
         return (
             f"{kata.name} has no more hints than the {len(hints)} you have seen.\n\n"
-            f"`nox -s hint -- {kata.name} --again` starts over; `nox -s reveal -- {kata.name} --spoil` is the answer."
+            f"`{typed(f'hint {kata.name} --again')}` starts over; "
+            f"`{typed(f'reveal {kata.name} --spoil')}` is the answer."
         )
     files.update_state(kata.home / "hints.json", kata.name, seen + 1)
     return f"{kata.title}: hint {seen + 1} of {len(hints)}\n\n{hints[seen]}"
@@ -66,13 +150,14 @@ def stays_hidden(kata: Kata, spoil: bool) -> str:
     if spoil:
         return ""
     try:
-        if has_passed(kata):
+        if standings([kata])[kata.name].passed:
             return ""
         why = f"{kata.name} is not passed yet, so its solution stays hidden."
     except Unreadable as unreadable:
         why = f"whether {kata.name} has passed is not known, so its solution stays hidden: {unreadable}."
     return (
-        f"{why}\n`nox -s hint -- {kata.name}` helps a little; `nox -s reveal -- {kata.name} --spoil` shows all of it."
+        f"{why}\n`{typed(f'hint {kata.name}')}` helps a little; "
+        f"`{typed(f'reveal {kata.name} --spoil')}` shows all of it."
     )
 
 
@@ -110,7 +195,3 @@ def reset(kata: Kata) -> str:
     if not kept:
         return f"{kata.say(kata.stub)} is a fresh stub; there was no work to keep."
     return f"{kata.say(kata.stub)} is a fresh stub; what you had is in {' and '.join(map(kata.say, kept))}."
-
-
-def _plain(text: str) -> str:
-    return text.removeprefix("\ufeff").replace("\r\n", "\n")

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import datetime
 
 from dojo.content import catalog
-from dojo.content.catalog import Kata
-from dojo.practice import database, schedule
+from dojo.content.catalog import Kata, typed
+from dojo.practice import database, progress, schedule
 from dojo.practice.database import Attempt
+from dojo.practice.progress import Standing, State
 from dojo.verdict.page.html import css_class, esc, verdict_section, write
-from dojo.verdict.types import state_of
+
+STYLES = {State.NOT_STARTED: "none", State.PASSED: "ok", State.FAILED_SINCE: "bad"}
+
+WIDE = 'class="wide" role="group" aria-label="a table or chart to scroll" tabindex="0"'
 
 
 def main(args: argparse.Namespace) -> int:
@@ -26,32 +31,34 @@ def of_history(attempts: list[Attempt]) -> str:
     """The body of a page about everything that is remembered."""
     katas = catalog.katas()
     if not attempts:
-        return "<p>Nothing is remembered yet. <code>nox -s grade -- softmax</code> begins it.</p>"
-    of = {name: [a for a in attempts if a.kata == name] for name in katas}
-    due = schedule.due_dates(katas, attempts)
-    last = [own[-1].details for own in of.values() if own]
-    parts = [_table(katas, of, due), _times(katas, of), _mistakes(attempts)]
+        return f"<p>Nothing is remembered yet. <code>{esc(typed('grade softmax'))}</code> begins it.</p>"
+    standings = progress.standings(katas.values(), attempts)
+    last = [standing.last.details for standing in standings.values() if standing.last]
+    parts = [
+        _table(katas, standings),
+        _times(katas, standings),
+        _mistakes([grading for each in standings.values() for grading in each.gradings]),
+    ]
     parts.append("<h2>The last verdict of each kata</h2>" + "".join(map(verdict_section, last)))
     return "".join(parts)
 
 
-def _table(katas: dict[str, Kata], of: dict[str, list[Attempt]], due: dict[str, datetime]) -> str:
+def _table(katas: dict[str, Kata], standings: dict[str, Standing]) -> str:
     heads = ("track", "kata", "state", "trend", "attempts", "hints", "best minutes", "par", "due")
     rows = []
     for kata in katas.values():
-        own = of[kata.name]
-        state = state_of(own[-1].verdict, own[-1].tiers) if own else "not started"
+        standing = standings[kata.name]
+        own, date = standing.gradings, standing.due
         trend = "".join(f'<i class="{css_class(a.verdict)}" title="{esc(a.verdict)}"></i>' for a in own[-12:])
         green = [s.taken / 60 for s in schedule.sittings(own) if s.end.passed and s.taken]
         best = f"{min(green):.1f}" if green else ""
-        date = due.get(kata.name)
-        late = date is not None and date <= datetime.now(UTC)
+        late = date is not None and date <= datetime.now(date.tzinfo)
         when = "" if date is None else "now" if late else date.astimezone().strftime("%Y-%m-%d")
         order = "" if date is None else str(int(date.timestamp()))
         cells = [
             f"<td>{esc(kata.track)}</td>",
             f'<th scope="row">{esc(kata.name)}</th>',
-            f'<td><span class="{css_class(state)}">{esc(state)}</span></td>',
+            f'<td><span class="{STYLES.get(standing.state, "")}">{esc(standing.state)}</span></td>',
             f'<td class="trend" data-sort="{sum(a.passed for a in own)}" aria-label="{_trend(own)}">{trend}</td>',
             f'<td class="n">{len(own) or ""}</td>',
             f'<td class="n">{max((a.hints for a in own), default=0) or ""}</td>',
@@ -61,44 +68,62 @@ def _table(katas: dict[str, Kata], of: dict[str, list[Attempt]], due: dict[str, 
         ]
         rows.append(f"<tr>{''.join(cells)}</tr>")
     head = "".join(f'<th scope="col" aria-sort="none"><button>{name}</button></th>' for name in heads)
-    done = sum(any(a.passed for a in own) for own in of.values())
     return (
-        f"<h2>{done} of {len(katas)} katas passed</h2>"
-        f'<div class="wide"><table class="sortable"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
+        f"<h2>{progress.tally(standings.values())}</h2>"
+        f'<div {WIDE}><table class="sortable"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>{_hunts(standings)}"
     )
 
 
-def _trend(own: list[Attempt]) -> str:
+def _hunts(standings: dict[str, Standing]) -> str:
+    """The hunts, which stand apart: they count neither for nor against a kata."""
+    told = progress.hunts(standings)
+    return f"<p>Hunts solved, which change no state: {esc(told)}.</p>" if told else ""
+
+
+def _trend(own: Sequence[Attempt]) -> str:
     return f"{sum(a.passed for a in own)} of {len(own)} attempts passed" if own else "no attempts"
 
 
-def _times(katas: dict[str, Kata], of: dict[str, list[Attempt]]) -> str:
+def _times(katas: dict[str, Kata], standings: dict[str, Standing]) -> str:
     """Time to green against par, sitting by sitting: a dot on the line took as long as par."""
     points = []
-    for name, own in of.items():
-        for sitting in schedule.sittings(own):
+    for name, standing in standings.items():
+        for sitting in schedule.sittings(standing.gradings):
             if sitting.end.passed and sitting.taken > 0:
                 points.append((sitting.end.at, sitting.taken / 60 / katas[name].minutes, name, sitting.taken / 60))
     if not points:
         return ""
     first, last = min(p[0] for p in points), max(p[0] for p in points)
     top = max(1.5, *(p[1] for p in points))
-    dots = []
-    for at, share, name, minutes in points:
-        x = 40 + 540 * ((at - first) / (last - first) if last > first else 0.5)
-        y = 170 - 150 * share / top
+    points.sort(reverse=True)  # the latest have the first choice of a place for their label
+    across = [40 + 540 * ((at - first) / (last - first) if last > first else 0.5) for at, *_ in points]
+    places = [(x, 170 - 150 * share / top) for x, (_, share, *_) in zip(across, points, strict=True)]
+    par = 170 - 150 / top
+    dots, taken = [], [(40.0, 590.0, par + 4), *((x - 6, x + 6, y + 4) for x, y in places)]
+    for (x, y), (_, share, name, minutes) in zip(places, points, strict=True):
         told = f"{name}: {minutes:.1f} min, {share:.0%} of par"
         dots.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" tabindex="0"><title>{esc(told)}</title></circle>')
-    par = 170 - 150 / top
+        dots.append(_label(name, x, y, taken))
     span = [datetime.fromtimestamp(at).strftime("%Y-%m-%d") for at in (first, last)]
     return (
-        "<h2>Time to green against par</h2>"
+        f"<h2>Time to green against par</h2><div {WIDE}>"
         '<svg viewBox="0 0 600 200" role="img" aria-label="Time to green as a share of par, over time">'
         f'<line x1="40" y1="{par:.1f}" x2="590" y2="{par:.1f}"/><text x="0" y="{par + 4:.1f}">par</text>'
         f'<line class="axis" x1="40" y1="170" x2="590" y2="170"/><text x="40" y="190">{span[0]}</text>'
-        f'<text x="590" y="190" text-anchor="end">{span[1]}</text>{"".join(dots)}</svg>'
+        f'<text x="590" y="190" text-anchor="end">{span[1]}</text>{"".join(dots)}</svg></div>'
     )
+
+
+def _label(name: str, x: float, y: float, taken: list[tuple[float, float, float]]) -> str:
+    """A point's name beside it where there is room, which is then taken; the point's own title is there anyway."""
+    length = 6.5 * len(name)
+    for left, base in ((x + 8, y + 4), (x - 8 - length, y + 4), (x - length / 2, y - 9), (x - length / 2, y + 17)):
+        free = all(left + length < a or b < left or abs(base - c) > 11 for a, b, c in taken)
+        if free and left >= 30 and left + length <= 600 and 8 < base < 168:
+            taken.append((left, left + length, base))
+            return f'<text x="{left:.1f}" y="{base:.1f}">{esc(name)}</text>'
+    return ""
 
 
 def _mistakes(attempts: list[Attempt]) -> str:
@@ -115,5 +140,5 @@ def _mistakes(attempts: list[Attempt]) -> str:
     head = "".join(f'<th scope="col">{name}</th>' for name in ("kata", "mistake", "times", ""))
     return (
         "<h2>Where attempts fail most</h2>"
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+        f"<div {WIDE}><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )

@@ -1,14 +1,31 @@
-"""What to practise now: spaced repetition over what is remembered. The cards are replayed, never stored."""
+"""What to practise now, and until the interview: spaced repetition over what is remembered, and a plan by days.
+
+The cards are replayed, never stored. The plan is: it is what its user has set out to do.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dojo.content.catalog import Kata
+from dojo.content import files
+from dojo.content.catalog import Kata, Trouble, typed
+from dojo.practice import database
 from dojo.practice.database import Attempt
 
+if TYPE_CHECKING:
+    from fsrs import Card, Scheduler
+
+    from dojo.practice.progress import Standing
+
 SITTING = 2 * 3600.0  # seconds of pause after which a new sitting begins
+RATED = {"Hard": "passed with hints", "Good": "passed after par", "Easy": "passed"}
 
 
 @dataclass(frozen=True)
@@ -29,6 +46,16 @@ class Sitting:
 
 
 @dataclass(frozen=True)
+class Memory:
+    """What the scheduler makes of all gradings of a kata."""
+
+    due: datetime
+    recall: float  # how likely it is still known
+    rating: str  # of the last sitting
+    at: float  # the end of it
+
+
+@dataclass(frozen=True)
 class Due:
     """A kata to practise, and why; `recall` is how likely it is still known, None for a new one."""
 
@@ -37,7 +64,7 @@ class Due:
     recall: float | None
 
 
-def sittings(attempts: list[Attempt]) -> list[Sitting]:
+def sittings(attempts: Sequence[Attempt]) -> list[Sitting]:
     """Attempts at one kata, oldest first, in sittings."""
     groups: list[list[Attempt]] = []
     for attempt in attempts:
@@ -55,46 +82,198 @@ def rating(sitting: Sitting, par: float) -> str:
     return "Easy" if sitting.taken <= par else "Good"
 
 
-def propose(katas: dict[str, Kata], history: list[Attempt], now: datetime | None = None) -> list[Due]:
-    """Katas to practise, the most urgent first: due ones, then new ones whose groundwork has been passed."""
+def memory(kata: Kata, gradings: Sequence[Attempt], now: datetime) -> Memory | None:
+    """What is remembered of a kata after these gradings, oldest first; None when there are none."""
+    if not gradings:
+        return None
+    scheduler, card = _replayed(kata, gradings)
+    last = sittings(gradings)[-1]
+    recall = scheduler.get_card_retrievability(card, now)
+    return Memory(card.due, recall, rating(last, 60.0 * kata.minutes), last.end.at)
+
+
+def _replayed(kata: Kata, gradings: Sequence[Attempt]) -> tuple[Scheduler, Card]:
+    """The scheduler's card of a kata after these gradings."""
     from fsrs import Card, Rating, Scheduler
 
+    scheduler, card = Scheduler(enable_fuzzing=False), Card()
+    for sitting in sittings(gradings):
+        word, at = rating(sitting, 60.0 * kata.minutes), sitting.end.at
+        card, _ = scheduler.review_card(card, Rating[word], datetime.fromtimestamp(at, UTC))
+    return scheduler, card
+
+
+def propose(
+    katas: Mapping[str, Kata], standings: Mapping[str, Standing], now: datetime | None = None, plan: Plan | None = None
+) -> list[Due]:
+    """Katas to practise, the most urgent first: planned, due, and new ones whose groundwork has been passed."""
     now = now or datetime.now(UTC)
-    scheduler = Scheduler(enable_fuzzing=False)
-    due, new, passed = [], [], {a.kata for a in history if a.passed}
-    for kata in katas.values():
-        seen = sittings([a for a in history if a.kata == kata.name])
-        if not seen:
-            missing = [name for name in kata.builds_on if name not in passed]
-            if not missing:
+    planned = _planned(katas, standings, now.astimezone().date(), plan)
+    due, new = [], []
+    for name, kata in katas.items():
+        standing = standings[name]
+        known, last = standing.memory, standing.last
+        if known is None or last is None:
+            if all(standings[base].passed for base in kata.builds_on):
                 base = f"builds on {', '.join(kata.builds_on)}" if kata.builds_on else "needs no other"
                 new.append(Due(kata, f"new; {base}", None))
-            continue
-        card = Card()
-        for sitting in seen:
-            word = rating(sitting, 60.0 * kata.minutes)
-            card, _ = scheduler.review_card(card, Rating[word], datetime.fromtimestamp(sitting.end.at, UTC))
-        if card.due <= now:
-            recall = scheduler.get_card_retrievability(card, now)
-            last = {"Again": "not passed", "Hard": "passed with hints", "Good": "passed after par", "Easy": "passed"}
-            ago = (now - datetime.fromtimestamp(seen[-1].end.at, UTC)).days
-            when = "today" if ago < 1 else "yesterday" if ago == 1 else f"{ago} days ago"
-            known = "" if word == "Again" else f", {recall:.0%} likely still known"
-            due.append(Due(kata, f"{last[word]} {when}{known}", recall))
+        elif not last.passed:
+            due.append(Due(kata, f"failed {_ago(last.at, now)}", 0.0))
+        elif known.due <= now:
+            reason = f"{RATED[known.rating]} {_ago(known.at, now)}, {known.recall:.0%} likely still known"
+            due.append(Due(kata, reason, known.recall))
     due.sort(key=lambda each: each.recall or 0.0)
-    return due + new
+    named = {each.kata.name for each in planned}
+    return planned + [each for each in due + new if each.kata.name not in named]
 
 
-def due_dates(katas: dict[str, Kata], history: list[Attempt]) -> dict[str, datetime]:
-    """When each kata that has been tried is due again."""
-    from fsrs import Card, Rating, Scheduler
+def _ago(at: float, now: datetime) -> str:
+    days = (now - datetime.fromtimestamp(at, UTC)).days
+    return "today" if days < 1 else "yesterday" if days == 1 else f"{days} days ago"
 
-    scheduler, dates = Scheduler(enable_fuzzing=False), {}
-    for kata in katas.values():
-        card = None
-        for sitting in sittings([a for a in history if a.kata == kata.name]):
-            word, at = rating(sitting, 60.0 * kata.minutes), datetime.fromtimestamp(sitting.end.at, UTC)
-            card, _ = scheduler.review_card(card or Card(), Rating[word], at)
-        if card is not None:
-            dates[kata.name] = card.due
-    return dates
+
+def _planned(katas: Mapping[str, Kata], standings: Mapping[str, Standing], today: date, plan: Plan | None) -> list[Due]:
+    """What is open of a plan whose interview is still to come, each kata once, the earliest day first."""
+    if plan is None or plan.date < today:
+        return []
+    found: dict[str, Due] = {}
+    for task, done in zip(plan.tasks, plan.done(standings), strict=True):
+        if not done and task.kata in katas:
+            known = standings[task.kata].memory
+            reason = f"planned for {day_of(task.day, today)}{', again' * task.again}"
+            found.setdefault(task.kata, Due(katas[task.kata], reason, known.recall if known else None))
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class Task:
+    """A kata on a day of a plan; `again` is for one that was passed before, to keep it in mind."""
+
+    day: date
+    kata: str
+    minutes: int
+    again: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which kata on which day until the interview, made at a time (seconds since 1970); and what found no room."""
+
+    date: date
+    hours: float
+    made: float
+    tasks: tuple[Task, ...]
+    left_out: tuple[Task, ...]
+
+    def done(self, standings: Mapping[str, Standing]) -> list[bool]:
+        """Of each task, whether its kata has been passed as often since the plan was made."""
+        asked, found = Counter[str](), []
+        for task in self.tasks:
+            gradings = standings[task.kata].gradings if task.kata in standings else ()
+            asked[task.kata] += 1
+            passes = sum(s.end.passed and s.end.at >= self.made for s in sittings(gradings))
+            found.append(passes >= asked[task.kata])
+        return found
+
+
+def make_plan(
+    katas: Mapping[str, Kata], standings: Mapping[str, Standing], interview: date, hours: float, now: datetime
+) -> Plan:
+    """What fits into the hours, on the days before the interview.
+
+    What was tried and not passed comes first, then what the scheduler expects to be forgotten by the interview, then
+    new katas in the order of learning, and at last a second time for all of these. A second time takes half of par.
+    """
+    today, room = _date(now), 60.0 * hours
+    begun = [k for k in katas.values() if (last := standings[k.name].last) and not last.passed]
+    due = {k: _date(d) for k in katas.values() if k not in begun and (d := standings[k.name].due)}
+    fading = sorted((k for k in due if due[k] < interview), key=due.__getitem__)
+    new = [k for k in katas.values() if not standings[k.name].gradings]
+    known = {name for name, standing in standings.items() if standing.gradings}
+    queue, first, tasks, left_out = [*begun, *fading, *new], list[Kata](), list[Task](), list[Task]()
+    while kata := next((k for k in queue if k not in new or {*k.builds_on} <= known), None):
+        queue.remove(kata)
+        task = Task(max(today, due.get(kata, today)), kata.name, _minutes(kata, kata in due), kata in due)
+        if task.minutes > room:
+            left_out.append(task)
+            continue
+        room -= task.minutes
+        known.add(kata.name)
+        tasks += [task] if task.again else []
+        first += [] if task.again else [kata]
+    left_out += [Task(today, kata.name, kata.minutes) for kata in queue]  # for their groundwork is left out
+    tasks += _spread(first, today, max(1, (interview - today).days))
+    for task in sorted(tasks, key=_day):
+        kata = katas[task.kata]
+        for day in _forgotten(kata, standings[task.kata].gradings, task.day, interview, now):
+            second = Task(day, task.kata, _minutes(kata, True), True)
+            fits = second.minutes <= room
+            room -= second.minutes * fits
+            (tasks if fits else left_out).append(second)
+    return Plan(interview, hours, now.timestamp(), tuple(sorted(tasks, key=_day)), tuple(left_out))
+
+
+def _day(task: Task) -> date:
+    return task.day
+
+
+def _minutes(kata: Kata, again: bool) -> int:
+    return math.ceil(kata.minutes / 2) if again else kata.minutes
+
+
+def _date(moment: datetime) -> date:
+    return moment.astimezone().date()
+
+
+def _spread(katas: Sequence[Kata], today: date, days: int) -> list[Task]:
+    """Katas in their order on so many days, as evenly as whole katas go."""
+    total, used, tasks = sum(kata.minutes for kata in katas), 0, []
+    for kata in katas:
+        tasks.append(Task(today + timedelta(days * used // total), kata.name, kata.minutes))
+        used += kata.minutes
+    return tasks
+
+
+def _forgotten(kata: Kata, gradings: Sequence[Attempt], day: date, interview: date, now: datetime) -> list[date]:
+    """The days before the interview on which a kata is due again if it is passed on this day, and each time after."""
+    from fsrs import Rating
+
+    (scheduler, card), days = _replayed(kata, gradings), list[date]()
+    while day < interview:
+        days.append(day)
+        noon = datetime.combine(day, time(12)).astimezone(UTC)
+        card, _ = scheduler.review_card(card, Rating.Easy, max(now, noon))
+        day = max(_date(card.due), day + timedelta(1))
+    return days[1:]
+
+
+def day_of(day: date, today: date) -> str:
+    """A day as it is said: `today`, `tomorrow`, or `Mon 23 Nov`."""
+    return {0: "today", 1: "tomorrow"}.get((day - today).days, f"{day:%a} {day.day} {day:%b}")
+
+
+def plan_file() -> Path:
+    """Where the plan is kept: beside the history."""
+    return database.home() / "plan.json"
+
+
+def keep_plan(plan: Plan) -> None:
+    """Remember the plan instead of the one before. Raises Trouble."""
+    try:
+        files.write_atomic(plan_file(), json.dumps(asdict(plan), default=str, indent=1) + "\n")
+    except OSError as error:
+        raise Trouble(f"{plan_file()}: {error.strerror}; DOJO_HOME names another folder") from None
+
+
+def kept_plan() -> Plan | None:
+    """The plan that was made last, if it was not cleared. Raises Trouble when it cannot be read."""
+    try:
+        found = json.loads(plan_file().read_text("utf-8"))
+        found["date"] = date.fromisoformat(found["date"])
+        for name in ("tasks", "left_out"):
+            found[name] = tuple(Task(**task | {"day": date.fromisoformat(task["day"])}) for task in found[name])
+        return Plan(**found)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise Trouble(f"{plan_file()} cannot be read: {error}. `{typed('plan --clear')}` removes it.") from None

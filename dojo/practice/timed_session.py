@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from dojo.content import catalog, files, master
 from dojo.content.catalog import Kata, Trouble
 from dojo.grading.options import Entry
+from dojo.verdict.types import state_of
 
 if TYPE_CHECKING:
     from dojo.grading.resident import ResidentGrader
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 STATE = "interview.json"
 HEARTBEAT = 2.0  # seconds between two writings of the state
 KEYS = "h + Enter: a hint · q + Enter: end it · Ctrl-C: go on later"
+FEW_WORDS = "h hint · q end · Ctrl-C pause"
 
 
 class End(StrEnum):
@@ -232,23 +234,13 @@ class Runner:
         print(text, flush=True)
 
     def _show_status(self) -> None:
-        """One line that stays where it is: time, checks by kata, hints."""
+        """One line that stays where it is."""
         if not sys.stdout.isatty():
             return
-        left = self.session.left
-        parts = [f"{int(left // 60)}:{int(left % 60):02d} left"]
-        for name in self.session.katas:
-            stands = "not started"
-            if event := self.session.last(name):
-                stands = ", ".join(f"{tier} {score}" for tier, score in event.scores.items()) or event.verdict
-            parts.append(f"{name} {stands}")
-        hints = sum(self.session.hints.values())
-        parts += [f"{hints} hint{'s' * (hints != 1)}", "grading …" if self.graded else KEYS]
-        line = " · ".join(parts)
+        line = status(self.session, bool(self.graded), shutil.get_terminal_size().columns - 1)
         if line != self._status:
-            width = shutil.get_terminal_size().columns - 1
             self._status = line
-            sys.stdout.write(f"\r\x1b[2K{line[:width]}")
+            sys.stdout.write(f"\r\x1b[2K{line}")
             sys.stdout.flush()
 
     def _wipe(self) -> None:
@@ -256,6 +248,37 @@ class Runner:
             sys.stdout.write("\r\x1b[2K")
             sys.stdout.flush()
         self._status = ""
+
+
+def status(session: TimedSession, grading: bool, width: int) -> str:
+    """The time left, how each kata stands, hints and keys; where `width` is narrow, what matters least is left out."""
+    left, hints = session.left, sum(session.hints.values())
+    clock = f"{int(left // 60)}:{int(left % 60):02d} left"
+    stands, named = {}, []
+    for name in session.katas:
+        event = session.last(name)
+        word = state_of(event.verdict) if event else "not started"
+        scores = event.scores if event else {}
+        stands[name] = f"{name} {' '.join(scores.values()) or word}"
+        named.append(f"{name} {', '.join(map(' '.join, scores.items())) or word}")
+    solved = [name for name in session.katas if session.solved(name)]
+    if len(session.katas) > 1:
+        rest = [told for name, told in stands.items() if name not in solved]
+        short = [f"{len(solved)} of {len(stands)} passed", *rest[:1]]
+    else:
+        short = [*stands.values()]
+    taken = f"{hints} hint{'s' * (hints != 1)}"
+    now = ["grading …"] if grading else []
+    forms = [
+        [clock, *named, taken, *(now or [KEYS])],
+        [clock, *stands.values(), taken, *(now or [FEW_WORDS])],
+        [clock, *stands.values(), taken, *now],
+        [clock, *short, taken, *now],
+        [clock, short[0], *now],
+        [clock, *now],
+    ]
+    lines = [" · ".join(form) for form in forms]
+    return next((line for line in lines if len(line) <= width), clock[:width])
 
 
 def hold(runner: Runner) -> End:

@@ -4,32 +4,47 @@ from __future__ import annotations
 
 import html
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from string import Template
 from typing import Any
 
 from dojo.content import files
-from dojo.verdict.page.heatmap import KINDS, beyond, images
+from dojo.verdict.page.heatmap import KINDS, NOT_FINITE, WITHIN, beyond, images
 from dojo.verdict.screen.terminal import readable
 from dojo.verdict.types import Outcome, Verdict, state_of
 
 PAGE = Path(__file__).with_name("report.html")
 HARMLESS = {outcome.value for outcome in Outcome if outcome.harmless}
 esc = html.escape
+LEGEND = f"""<p class="legend">Pictures, one square an element: <b>expected and got</b> on one scale,
+<i style="background: linear-gradient(to right, hsl(215 75% 40%), hsl(215 75% 95%))"></i> below 0,
+<i style="background: linear-gradient(to right, hsl(25 85% 95%), hsl(25 85% 45%))"></i> above 0; <b>error</b>,
+<i style="background: rgb{WITHIN}"></i> within the allowed,
+<i style="background: linear-gradient(to right, hsl(45 90% 62%), hsl(0 90% 38%))"></i> ever further beyond it;
+<i style="background: rgb{NOT_FINITE}"></i> NaN or infinite.</p>"""
 
 
-def write(path: Path, body: str) -> None:
-    """Put the body of a page into its template and write the page."""
+def write(path: Path, body: str, title: str = "dojo: practice") -> None:
+    """Put the body of a page into its template, with a legend before the verdicts if it has pictures, and write it."""
     now = datetime.now().strftime("%Y-%m-%d %H:%M")
-    files.write_atomic(path, Template(PAGE.read_text("utf-8")).substitute(body=body, made=now))
+    if 'class="maps"' in body:
+        body = body.replace("<details", f"{LEGEND}<details", 1)
+    page = Template(PAGE.read_text("utf-8")).substitute(title=esc(title), body=body, made=now)
+    files.write_atomic(path, page)
+
+
+def title_of_run(verdicts: Sequence[Verdict]) -> str:
+    """The title of a page about one grading."""
+    if len(verdicts) == 1:
+        return f"dojo: {verdicts[0].kata} {verdicts[0].state}"
+    return f"dojo: {sum(verdict.verdict == 'passed' for verdict in verdicts)} of {len(verdicts)} katas passed"
 
 
 def of_run(verdicts: list[Verdict]) -> str:
     """The body of a page about one grading."""
-    found = [verdict.to_json(pictures=True) for verdict in verdicts]
-    passed = sum(verdict.verdict == "passed" for verdict in verdicts)
-    return f"<h2>{passed} of {len(found)} passed</h2>" + "".join(verdict_section(each, opened=True) for each in found)
+    return "".join(verdict_section(verdict.to_json(pictures=True), opened=True) for verdict in verdicts)
 
 
 def verdict_section(details: dict[str, Any], opened: bool = False) -> str:

@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from dojo.content.catalog import typed
 from dojo.verdict.causes import causes
 from dojo.verdict.screen.progress_bar import Progress
 from dojo.verdict.types import Check, Label, Outcome, Tier, Verdict
@@ -78,7 +79,7 @@ class Screen:
         With `verbose` every check has its line, and every failure is told in full.
         """
         if v.verdict == "empty":
-            what = " ".join(clean(v.message)) or f"write your attempt in {v.attempt}, then: nox -s grade -- {v.kata}"
+            what = " ".join(clean(v.message)) or f"write your attempt in {v.attempt}, then: {typed(f'grade {v.kata}')}"
             self._close(v, f": {what}")
             return
         self._line("", (v.kata, "bold"), (f" · {v.attempt} · {v.device} · torch {v.torch} · seed {v.seed}", "dim"))
@@ -245,9 +246,10 @@ def _passed(checks: Sequence[Check]) -> int:
 
 def _next(v: Verdict) -> str:
     """What to do now."""
-    if v.verdict == "passed" or not v.repeat.endswith(f"-- {v.kata}"):
+    if v.verdict == "passed" or v.repeat != typed(f"grade {v.kata}"):
         return ""
-    return f"mend it and grade again, or take a hint: nox -s hint -- {v.kata}"
+    core = "right, not yet robust: " if v.tiers.get(Tier.CORE) == "passed" else ""
+    return f"{core}mend it and grade again, or take a hint: {typed(f'hint {v.kata}')}"
 
 
 def _score(checks: list[Check], tier: Tier) -> str:
