@@ -320,3 +320,15 @@ def test_what_a_hunt_left_is_not_brought_back_as_ones_own(project: Path) -> None
     with pytest.raises(Trouble, match="its text is the solution"):
         restore(kata, attempt("alibi", kind="hunt"))
     assert kata.stub.read_bytes() == before
+
+
+def test_a_pass_says_what_it_took_how_the_track_stands_and_what_comes_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOJO_STARTED_BY", "nox")
+    katas = catalog.katas()
+    remember([attempt("softmax", "failed", at=1e9), attempt("softmax", at=1e9 + 400)])
+    told = progress.after_pass(katas["softmax"], katas)
+    assert re.fullmatch(r"7 min, par is 10 · (no|\d+) hints? · basics: 1 of 6 passed", told[0])
+    assert re.fullmatch(r"  nox -s reveal -- softmax +the explained solution", told[1])
+    assert re.fullmatch(r"  nox -s mock -- softmax --explain +follow-up questions", told[2])
+    assert re.fullmatch(r"  nox -s show -- \w+ +the kata that comes next", told[3])
+    assert max(map(len, told)) <= 80

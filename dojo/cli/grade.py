@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,6 +72,8 @@ def main(args: argparse.Namespace) -> int:
         files.write_atomic(args.json, json.dumps([v.to_json() for v in verdicts], indent=1) + "\n")
     if _counts(args):
         _record(entries, verdicts)
+        if len(verdicts) == 1 and verdicts[0].verdict == "passed":
+            _moment(katas[0])
     if args.share:
         _share(katas[0], verdicts[0], args.share, _minutes(katas[0]) if _counts(args) else None)
     if not (args.attempt or args.solution):
@@ -116,6 +119,15 @@ def _counts(args: argparse.Namespace) -> bool:
     """Whether this was a full grading of the user's own files, and may be remembered."""
     part = args.tier or args.expression or args.exitfirst or args.pdb
     return not (args.solution or args.attempt or part or args.no_record)
+
+
+def _moment(kata: Kata) -> None:
+    """Say what a pass comes to."""
+    from dojo.practice import progress
+    from dojo.practice.database import Unreadable
+
+    with suppress(Unreadable):
+        print(*progress.after_pass(kata, catalog.katas()), sep="\n", flush=True)
 
 
 def _share(kata: Kata, verdict: Verdict, path: Path, minutes: float | None) -> None:

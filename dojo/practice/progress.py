@@ -139,6 +139,26 @@ def next_hint(kata: Kata, again: bool = False) -> str:
     return f"{kata.title}: hint {seen + 1} of {len(hints)}\n\n{hints[seen]}"
 
 
+def after_pass(kata: Kata, katas: Mapping[str, Kata]) -> list[str]:
+    """What a pass of a kata comes to, and what to do next, a line each. Raises Unreadable."""
+    found = standings(katas.values())
+    track = [name for name, each in katas.items() if each.track == kata.track]
+    done = sum(found[name].passed for name in track)
+    last = schedule.sittings(found[kata.name].gradings)[-1:]
+    minutes = [each.taken / 60 for each in last if each.end.passed and each.taken >= 30]
+    took = [f"{minutes[0]:.0f} min, par is {kata.minutes}" if minutes else f"par is {kata.minutes} min"]
+    count = hints_taken(kata)
+    hinted = f"{count} hint{'s' * (count != 1)}" if count else "no hint"
+    upcoming = [due.kata.name for due in schedule.propose(katas, found) if due.kata != kata][:1]
+    steps = {f"reveal {kata.name}": "the explained solution", f"mock {kata.name} --explain": "follow-up questions"}
+    steps |= {f"show {name}": "the kata that comes next" for name in upcoming}
+    width = max(map(len, map(typed, steps)))
+    return [
+        " · ".join([*took, hinted, f"{kata.track}: {done} of {len(track)} passed"]),
+        *(f"  {typed(step):<{width}}  {what}" for step, what in steps.items()),
+    ]
+
+
 def hints_taken(kata: Kata) -> int:
     """How many hints the user has seen since the stub was fresh."""
     seen = files.read_state(kata.home / "hints.json").get(kata.name)
