@@ -212,9 +212,9 @@ def test_several_katas_as_a_table():
     Screen(stream).summary([started, verdict(checks=FAILING), verdict("empty")])
     assert [re.split(r" {2,}", line) for line in stream.getvalue().splitlines()] == [
         ["kata", "verdict", "core", "robust", "fast", "seconds"],
-        ["rope", "passed", "1 of 1", "-", "1 of 1", "1.2"],
         ["rope", "failed", "1 of 2", "0 of 1", "2 of 2", "1.2"],
-        ["rope", "not started", "-", "-", "-", "1.2"],
+        ["not started: 1 of 3, rope"],
+        ["passed: 1 of 3, rope"],
         [""],
     ]
 

@@ -43,12 +43,13 @@ def main(args: argparse.Namespace) -> int:
         from dojo.verdict.screen.terminal import Screen
 
         device, server = _device(args.device, server, around)
-        options = Options(fresh_seed(args.seed), args.tier, device, args.expression or "", args.exitfirst, args.pdb)
-        options = replace(options, scripts=args.repro is not None)
-        screen = Screen(sys.stdout)
+        options = Options(fresh_seed(args.seed), args.tier, device, args.expression or "", debug=args.pdb)
+        options = replace(options, stop_at_first=args.exitfirst or args.pdb, scripts=args.repro is not None)
+        piped = str(args.json) == "-"  # what a program reads then has standard output to itself
+        screen = Screen(sys.stderr if piped else sys.stdout)
         verdicts = side_by_side(entries, options, server, screen)
         if not any(verdict.checks or verdict.message for verdict in verdicts):
-            what = " and ".join(kata.name for kata in katas)
+            what = katas[0].name if len(katas) == 1 else f"these {len(katas)} katas"
             fits = [f"fits -k {args.expression!r}"] if args.expression else []
             fits += [f"is of the tier {args.tier}"] if args.tier else []
             listed = f"`{typed(f'grade {katas[0].name} --verbose')}` lists them with their numbers"
@@ -58,7 +59,8 @@ def main(args: argparse.Namespace) -> int:
 
             show_beginning(katas[0])
         for verdict in verdicts:
-            screen.verdict(verdict, args.verbose)
+            if len(verdicts) == 1 or args.verbose or verdict.verdict not in ("passed", "empty"):
+                screen.verdict(verdict, args.verbose)
         screen.summary(verdicts)
     finally:
         server.close()
@@ -68,8 +70,14 @@ def main(args: argparse.Namespace) -> int:
         from dojo.verdict.page import html
 
         html.write(args.html, html.of_run(verdicts), html.title_of_run(verdicts))
+        print(f"{args.html} is a page with pictures of what failed", file=sys.stderr)
     if args.json:
-        files.write_atomic(args.json, json.dumps([v.to_json() for v in verdicts], indent=1) + "\n")
+        text = json.dumps([v.to_json() for v in verdicts], indent=1)
+        if piped:
+            print(text, flush=True)
+        else:
+            files.write_atomic(args.json, f"{text}\n")
+            print(f"{args.json} holds {len(verdicts)} verdict{'s' * (len(verdicts) != 1)} as JSON", file=sys.stderr)
     if _counts(args):
         _record(entries, verdicts)
         if len(verdicts) == 1 and verdicts[0].verdict == "passed":
@@ -109,8 +117,10 @@ def _device(word: str, server: ForkServer | FreshStarts, around: list[str]) -> t
     """The device to grade on, and where its workers come from: CUDA contexts do not survive a fork."""
     import torch
 
+    if word == "cuda" and not torch.cuda.is_available():
+        raise Trouble("--device cuda: this PyTorch sees no GPU. `--device cpu` grades here")
     if word == "cpu" or not torch.cuda.is_available():
-        return "cpu" if word == "auto" else word, server
+        return "cpu", server
     server.close()
     return "cuda", FreshStarts(around)
 

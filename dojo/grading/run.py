@@ -68,10 +68,8 @@ def run(
         reference = make(read_text(kata.master), kata.say(kata.master))
         subjects[kata.name] = Subject(kata, attempt, reference, make, entry.repeat)
     if subjects:
-        blind = options.device == "cuda" and not torch.cuda.is_available()
-        skip = "skipped: no GPU, this PyTorch sees none" if blind else ""
         try:
-            run_graders((each.kata.grader for each in subjects.values()), Judging(subjects, options, skip, finished))
+            run_graders((each.kata.grader for each in subjects.values()), Judging(subjects, options, finished))
         finally:
             for subject in subjects.values():
                 subject.close()

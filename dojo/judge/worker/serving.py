@@ -36,6 +36,7 @@ def serve(channel: socket.socket) -> None:
     without_data = torch.library.Library("aten", "IMPL")  # holds for as long as this name
     without_data.impl("normal_", lambda self, *_, **__: self, "Meta")  # torch's own imports the compiler, for a second
     faulthandler.register(signal.SIGUSR1, file=2, all_threads=False)  # the judge asks where an attempt hangs
+    sys.breakpointhook = _no_debugger
     confinement.confine(readable, config["memory"])
     assert isinstance(sys.stdout, io.TextIOWrapper)
     sys.stdout.reconfigure(line_buffering=True)  # what was printed must not die with the process
@@ -51,6 +52,10 @@ def serve(channel: socket.socket) -> None:
         except protocol.ProtocolError as error:
             parts = protocol.dump({"token": token, "answers": [{"unanswerable": str(error)}]})
         channel.sendall(b"".join(parts))
+
+
+def _no_debugger(*_: object, **__: object) -> None:
+    raise RuntimeError("breakpoint() finds no terminal here: grade with --pdb to debug")
 
 
 class _Mute(types.ModuleType):

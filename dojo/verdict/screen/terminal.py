@@ -113,16 +113,21 @@ class Screen:
         self.stream.flush()
 
     def summary(self, verdicts: Sequence[Verdict]) -> None:
-        """Several katas as a table, the verdict and the checks passed in each tier; of a single one, nothing."""
+        """Several katas in short: those that failed as a table, the others by name; of a single one, nothing."""
         if len(verdicts) < 2:
             return
-        rows = [("kata", "verdict", *(tier.value for tier in Tier), "seconds")]
-        rows += [(v.kata, v.state, *(_score(v.checks, tier) for tier in Tier), f"{v.seconds:7.1f}") for v in verdicts]
+        bad = [v for v in verdicts if v.verdict not in ("passed", "empty")]
+        rows = [("kata", "verdict", *(tier.value for tier in Tier), "seconds")] if bad else []
+        rows += [(v.kata, v.state, *(_score(v.checks, tier) for tier in Tier), f"{v.seconds:7.1f}") for v in bad]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for i, row in enumerate(rows):
             padded = [f"{cell:<{width}}  " for cell, width in zip(row, widths, strict=True)]
             styles = ["bold", VERDICT_STYLES.get(row[1], "bold"), *["" if i else "bold"] * (len(row) - 2)]
             self._line("", *zip(padded, styles, strict=True))
+        for state in ("not started", "passed"):
+            if names := [v.kata for v in verdicts if v.state == state]:
+                style = VERDICT_STYLES[state]
+                self._line("", (f"{state}: ", style), (f"{len(names)} of {len(verdicts)}, {', '.join(names)}", ""))
         self._flush()
 
     def _close(self, v: Verdict, rest: str, step: str = "") -> None:
