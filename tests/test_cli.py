@@ -292,7 +292,7 @@ def test_a_kata_that_is_not_begun_is_told_in_short_with_what_to_do(tmp_path):
     assert told.returncode == 1
     lines = told.stdout.splitlines()
     assert lines[0] == "# Stable softmax"
-    assert "Softmax turns a row of scores into weights that are positive and sum to 1." in lines
+    assert lines[2].startswith("`softmax` turns a row of scores into weights that are positive and sum to 1.")
     assert "**Write** `softmax`. Par is 10 minutes." in lines
     steps = [line.split("  ")[1] for line in lines if line.startswith("  ")]
     assert steps == ["katas/basics/softmax.py", "dojo show softmax", "dojo watch softmax", "dojo hint softmax"]
