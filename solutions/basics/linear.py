@@ -119,7 +119,7 @@ class Linear(nn.Module):
 # - The variance given as the standard deviation.
 # - `a=-3, b=3`: the bounds of `trunc_normal_` are absolute.
 # - A plain tensor instead of `nn.Parameter`: it is not trained, not saved, and does not move to the GPU.
-# - `super().__init__()` not called, or called only after the first parameter is set.
+# - `super().__init__` not called, or called only after the first parameter is set.
 # - The dtype of the constructor forgotten.
 
 # %% [markdown] tags=["solution", "questions"]
