@@ -82,7 +82,9 @@ class Screen:
             what = " ".join(clean(v.message)) or f"write your attempt in {v.attempt}, then: {typed(f'grade {v.kata}')}"
             self._close(v, f": {what}")
             return
-        self._line("", (v.kata, "bold"), (f" · {v.attempt} · {v.device} · torch {v.torch} · seed {v.seed}", "dim"))
+        where, which = f" · {v.attempt} · {v.device}", f" · torch {v.torch}"
+        fits = not self._width or len(f"{v.kata}{where}{which} · seed {v.seed}") <= self._width
+        self._line("", (v.kata, "bold"), (f"{where}{which if fits else ''} · seed {v.seed}", "dim"))
         self._text("  │ ", clean(v.message), "", self._width)
         if verbose:
             self._every_check(v)
@@ -186,12 +188,8 @@ class Screen:
         if check.outcome is Outcome.GRADER_ERROR:
             self._line(lead, ("This is a fault of the grader, not of your attempt.", "bold"))
         sections = [(s.label, s.text) for s in check.sections]
-        if brief:  # shape and dtype stand with the input, the seed in the first line, and a mistake known needs no map
-            needless = {Label.MAP} if check.diagnosis else set()
-            compared = any(label is Label.ELEMENTS for label, _ in sections)
-            sections = [(k, t.partition("\n")[2] if k is Label.FACTS and compared else t) for k, t in sections]
-            sections = [(k, re.sub(r"(; )?seed \d+$", "", t) if k is Label.INPUT else t) for k, t in sections]
-            sections = [(label, text) for label, text in sections if text and label not in needless]
+        if brief:
+            sections = _shortened(sections, bool(check.diagnosis))
         if check.diagnosis and Label.DIAGNOSIS not in dict(sections):
             sections.append((Label.DIAGNOSIS, f"equals: {check.diagnosis}"))
         if also:
@@ -245,6 +243,25 @@ def _because(check: Check) -> str:
     return f", {reasons[0]}" if reasons else ""
 
 
+def _shortened(sections: list[tuple[Label, str]], known: bool) -> list[tuple[Label, str]]:
+    """Without what stands elsewhere on the screen: shape and dtype with the input, the seed in the first line.
+
+    A mistake that is known needs no map, and one element and one pattern to show it.
+    """
+    compared = any(label is Label.ELEMENTS for label, _ in sections)
+    kept = []
+    for label, text in sections:
+        lines = text.split("\n")
+        if label is Label.FACTS and compared:
+            lines = lines[1:]
+        elif label is Label.INPUT:
+            lines = [re.sub(r"(; )?seed \d+$", "", line) for line in lines]
+        elif known:
+            lines = lines[: {Label.ELEMENTS: 2, Label.PATTERN: 1, Label.MAP: 0}.get(label)]
+        kept.append((label, "\n".join(lines)))
+    return [(label, text) for label, text in kept if text]
+
+
 def _passed(checks: Sequence[Check]) -> int:
     return sum(check.outcome.harmless for check in checks)
 
@@ -253,8 +270,8 @@ def _next(v: Verdict) -> str:
     """What to do now."""
     if v.verdict == "passed" or v.repeat != typed(f"grade {v.kata}"):
         return ""
-    core = "right, not yet robust: " if v.tiers.get(Tier.CORE) == "passed" else ""
-    return f"{core}mend it and grade again, or take a hint: {typed(f'hint {v.kata}')}"
+    done = "right, not yet robust; mend it" if v.tiers.get(Tier.CORE) == "passed" else "mend it and grade again"
+    return f"{done}, or take a hint: {typed(f'hint {v.kata}')}"
 
 
 def _score(checks: list[Check], tier: Tier) -> str:
