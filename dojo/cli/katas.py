@@ -54,9 +54,7 @@ def show_list(root: Path = ROOT) -> int:
         table.add_column(name, width=width, justify=side, no_wrap=True, overflow=cut)
     for track in dict.fromkeys(kata.track for kata in found.values()):
         own = [kata for kata in found.values() if kata.track == track]
-        table.add_row(
-            Text(track, "bold"), _bar(sum(standings[kata.name].passed for kata in own), len(own), room, plain)
-        )
+        table.add_row(Text(track, "bold"), bar(sum(standings[kata.name].passed for kata in own), len(own), room, plain))
         for kata in own:
             state = standings[kata.name].state
             numbers = [str(kata.level), str(kata.minutes)] if len(fixed) > 2 else []
@@ -69,7 +67,7 @@ def show_list(root: Path = ROOT) -> int:
     return 0
 
 
-def _bar(done: int, count: int, room: int, plain: bool) -> Text:
+def bar(done: int, count: int, room: int, plain: bool) -> Text:
     """How many katas of a track are passed, as a bar and a number."""
     full, rest = "#." if plain else "━╌"
     number = f" {done} of {count}"

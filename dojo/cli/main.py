@@ -8,7 +8,7 @@ import sys
 from typing import NoReturn
 
 from dojo.cli.commands import COMMANDS, MAINTAIN, Command
-from dojo.content.catalog import STARTED_BY, typed
+from dojo.content.catalog import STARTED_BY, Trouble, typed
 
 NOX_ALONE = ("tests", "proof", "lint", "bench", "mutants", "soak")  # sessions for those who work on the project
 
@@ -36,25 +36,17 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _dispatch(words: list[str]) -> int:
-    if not words or words[0] in ("-h", "--help", "help"):
-        print(_overview())
+    if words and words[0] in ("-h", "--help", "help"):
+        print(overview())
         return 0
-    name, *rest = words
-    if name not in COMMANDS:
-        return _complain(_unknown(name))
-    from dojo.content.catalog import Trouble
-
+    if words and words[0] not in COMMANDS:
+        return _complain(_unknown(words[0]))
     try:
-        command = COMMANDS[name]
-        parser = _Parser(
-            prog=typed(f"{name} …").removesuffix(" …"),
-            description=command.help[0].upper() + command.help[1:] + ".",
-            epilog=_examples(name, command),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        command.add(parser)
-        return command.run(parser, parser.parse_intermixed_args(rest))
+        if not words:
+            from dojo.cli import home
+
+            return home.main()
+        return _command(*words)
     except Trouble as trouble:
         return _complain(str(trouble))
     except ModuleNotFoundError as error:
@@ -64,6 +56,19 @@ def _dispatch(words: list[str]) -> int:
             f"this Python ({sys.executable}) has no {error.name}. `python -m pip install -e .` in the project folder "
             "installs what is missing; without --no-venv, nox takes care of it."
         )
+
+
+def _command(name: str, *words: str) -> int:
+    command = COMMANDS[name]
+    parser = _Parser(
+        prog=typed(f"{name} …").removesuffix(" …"),
+        description=command.help[0].upper() + command.help[1:] + ".",
+        epilog=_examples(name, command),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.add(parser)
+    return command.run(parser, parser.parse_intermixed_args(words))
 
 
 def _complain(message: str) -> int:
@@ -85,7 +90,7 @@ def _examples(name: str, command: Command) -> str:
     return "\n".join([*(["examples:"] if lines else []), *lines, *(["", command.remark] if command.remark else [])])
 
 
-def _overview() -> str:
+def overview() -> str:
     """What there is to do, what a learner needs first at the top."""
     lines = [
         f"usage: {typed('COMMAND [WORDS]')}",

@@ -1,0 +1,214 @@
+"""The home screen as a terminal shows it, and what its keys do."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pyte
+import pytest
+
+from dojo.cli import home, main
+from dojo.content import catalog
+from dojo.practice import progress, schedule
+from dojo.practice.database import remember
+from tests.conftest import copy_of_project
+from tests.test_memory import attempt
+
+PATIENCE = 20.0
+KEYS = {"down": b"\x1b[B", "up": b"\x1bOA", "end": b"\x1b[F", "page down": b"\x1b[6~"}
+
+
+class Terminal:
+    """A process in a terminal of rows and columns, and what its screen shows."""
+
+    def __init__(self, folder: Path, rows: int, columns: int, **environment: str) -> None:
+        self.process, self.end = pty.fork()
+        if self.process == 0:
+            os.chdir(folder)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            for name in ("COLUMNS", "LINES", "NO_COLOR", "VISUAL", "EDITOR"):
+                os.environ.pop(name, None)
+            os.environ.update({"TERM": "xterm-256color", "PYTHONPATH": str(folder)} | environment)
+            script = "import sys; from dojo.cli.main import script; sys.exit(script())"
+            # readline has put LINES and COLUMNS where os.environ does not see them
+            os.execve(sys.executable, [sys.executable, "-c", script], dict(os.environ))
+        self.screen = pyte.Screen(columns, rows)
+        self.stream = pyte.ByteStream(self.screen)
+        self.resize(rows, columns)
+
+    def resize(self, rows: int, columns: int) -> None:
+        self.screen.resize(rows, columns)
+        fcntl.ioctl(self.end, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            os.write(self.end, KEYS.get(key, key.encode()))
+
+    def shows(self, words: str, without: str = "any key") -> list[str]:
+        """The screen's lines once it shows these words, and not the others."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            if select.select([self.end], [], [], 0.05)[0]:
+                try:
+                    self.stream.feed(os.read(self.end, 1 << 16))
+                except OSError:  # the process has ended
+                    break
+            elif words in (shown := "\n".join(self.screen.display)) and without not in shown:
+                break
+        lines = [line.rstrip() for line in self.screen.display]
+        assert words in "\n".join(lines), "\n".join(lines)
+        return lines
+
+    def status(self) -> int:
+        """How the process ended."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            if select.select([self.end], [], [], 0.05)[0]:
+                try:
+                    os.read(self.end, 1 << 16)
+                except OSError:
+                    break
+        return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+
+    def close(self) -> None:
+        try:
+            os.kill(self.process, signal.SIGKILL)
+            os.waitpid(self.process, 0)
+        except (ProcessLookupError, ChildProcessError):
+            pass
+        os.close(self.end)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_of_project(tmp_path_factory.mktemp("project"))
+
+
+@pytest.fixture(autouse=True)
+def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One kata passed, and a plan."""
+    monkeypatch.setenv("DOJO_HOME", str(tmp_path / "home"))
+    now, katas = datetime.now(UTC), catalog.katas()
+    standings = progress.standings(katas.values(), [], now)
+    schedule.keep_plan(schedule.make_plan(katas, standings, date.today() + timedelta(18), 9, now))
+    assert remember([attempt("linear", at=now.timestamp() + 1)]) is None
+
+
+@pytest.fixture
+def terminals(project: Path) -> Iterator[object]:
+    opened: list[Terminal] = []
+
+    def make(rows: int = 24, columns: int = 80, **environment: str) -> Terminal:
+        opened.append(Terminal(project, rows, columns, **environment))
+        return opened[-1]
+
+    yield make
+    for each in opened:
+        each.close()
+
+
+def picked(lines: list[str]) -> str:
+    return next(line.split()[1] for line in lines if line.startswith("›"))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(24, 80), (50, 120), (16, 60), (10, 40)])
+def test_it_shows_where_one_stands_and_fits(terminals, rows: int, columns: int) -> None:
+    lines = terminals(rows, columns).shows("quit")
+    assert lines[0].startswith("dojo  1 of 24 passed · the interview is")
+    assert lines[1].startswith("next  embedding (planned for today)")
+    assert picked(lines) == "embedding"
+    if rows >= 24:
+        assert "the interview is in 18 days" in lines[0]
+        assert lines[3] == "basics      ━━╌╌╌╌╌╌╌╌╌╌ 1 of 6"
+        assert any(line.startswith("↑↓ pick · e edit · s show") for line in lines)
+    titled = any("embedding" in line and "Token embedding" in line for line in lines if line.startswith("›"))
+    assert titled == (columns >= 100)
+
+
+def test_keys_pick_a_kata_and_the_list_scrolls(terminals) -> None:
+    terminal = terminals()
+    terminal.shows("quit")
+    terminal.press("down", "down")
+    assert picked(terminal.shows("katas/basics/softmax.py · level 1 · Stable softmax")) == "softmax"
+    terminal.press("k", "up")
+    terminal.shows("level 1 · Token embedding")
+    terminal.press("\t")
+    terminal.shows("katas/positions/absolute_positions.py · level 2")
+    terminal.press("end")
+    assert picked(terminal.shows("katas/accounting/accounting.py")) == "accounting"
+    terminal.press("down", "page down")
+    terminal.resize(30, 110)
+    assert picked(terminal.shows("Counting parameters, operations and bytes    25 min")) == "accounting"
+    terminal.press("q")
+    assert terminal.status() == 0
+
+
+def test_a_key_runs_the_command_of_that_name_and_shows_what_to_type(terminals) -> None:
+    terminal = terminals()
+    terminal.shows("quit")
+    terminal.press("r")
+    lines = terminal.shows("any key goes back", without="quit")
+    assert "$ dojo reveal embedding" in lines
+    assert "embedding is not passed yet, so its solution stays hidden." in lines
+    terminal.press(" ")
+    terminal.shows("quit")
+    terminal.press("p")
+    lines = terminal.shows("any key goes back", without="quit")
+    assert "✓ linear" in "\n".join(lines)
+    terminal.press(" ")
+    terminal.shows("quit")
+    terminal.press("\x03")
+    assert terminal.status() == 0
+
+
+def test_a_kata_is_opened_in_the_editor_and_its_state_follows(terminals, tmp_path: Path, project: Path) -> None:
+    editor = tmp_path / "editor.py"
+    editor.write_text("import sys; open(sys.argv[1], 'a').write('def more():\\n    return 1\\n')\n")
+    stub = project / "katas" / "basics" / "embedding.py"
+    before = stub.read_bytes()
+    terminal = terminals(EDITOR=f"{sys.executable} {editor}")
+    terminal.shows("embedding             8 min  not started")
+    terminal.press("e")
+    terminal.shows("embedding             8 min  started")
+    assert b"def more()" in stub.read_bytes()
+    stub.write_bytes(before)
+
+
+@pytest.mark.parametrize(
+    ("editor", "told"),
+    [({}, "No editor is set: EDITOR=nano dojo"), ({"EDITOR": "no-such-editor -w"}, "that cannot be started")],
+)
+def test_without_an_editor_it_says_what_to_do(terminals, editor: dict[str, str], told: str) -> None:
+    terminal = terminals(columns=200, **editor)
+    terminal.shows("quit")
+    terminal.press("e")
+    terminal.shows(told, without="quit")
+    terminal.press(" ")
+    terminal.shows("quit")
+
+
+def test_in_a_pipe_it_is_an_overview_with_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main([]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("dojo  1 of 24 passed · the interview is in 18 days · plan: 1 of ")
+    assert lines[1].startswith("next  embedding (planned for today), then rmsnorm, ")
+    assert any(line.startswith("attention ") and line.endswith("0 of 6") for line in lines)
+    assert "\x1b" not in "".join(lines)
+    assert "Solve a kata" in lines
+
+
+def test_every_key_is_a_command_and_is_told() -> None:
+    for key, name in (home.COMMANDS | home.OVERVIEWS).items():
+        assert name in main.COMMANDS or name == "help"
+        assert f"{key} {'commands' if name == 'help' else name}" in home.KEYS
