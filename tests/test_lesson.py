@@ -23,6 +23,7 @@ from dojo.content import catalog, master
 from dojo.content.catalog import Trouble
 from dojo.notebook import api, capture
 from dojo.practice import progress
+from dojo.verdict.causes import causes
 from dojo.verdict.screen.terminal import readable
 from tests.conftest import Grade
 
@@ -115,8 +116,9 @@ def test_the_verdict_in_a_notebook_is_the_verdict_on_the_saved_file(run: Run, gr
     for source in (RIGHT, WRONG):
         shown = run(IMPORT, source, "check('softmax', 7)")[-1]
         judged = graded("softmax", source, seed=7)
-        for check in judged.checks:
-            assert readable(check.name) in shown
+        for cause in causes(judged.checks):
+            assert readable(cause.check.name) in shown
+            assert cause.also in shown
         assert f"softmax: {judged.verdict}" in shown
         for diagnosis in filter(None, (check.diagnosis for check in judged.checks)):
             assert diagnosis.split(":")[0] in shown.replace("\n", " ")

@@ -108,7 +108,7 @@ def test_show_is_plain_text_in_a_pipe():
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("# ")
     assert "\n    softmax(x)ᵢ = e^(xᵢ)/(∑ⱼ e^(xⱼ))\n" in done.stdout
-    assert "Write it in `katas/basics/softmax.py`. `nox -s grade -- softmax` grades it" in done.stdout
+    assert "Write it in `katas/basics/softmax.py`. `python -m dojo grade softmax` grades it" in done.stdout
     assert "\x1b" not in done.stdout
 
 

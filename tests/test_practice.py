@@ -51,7 +51,7 @@ def test_a_mock_grades_every_save_gives_hints_and_ends_with_a_scorecard(project:
     stub = (project / "katas" / "basics" / "softmax.py").read_bytes()
     steps = [
         ("from now", write(project, "mocks", WRONG)),
-        ("checks in", terminal.press(b"h\n")),
+        ("just this", terminal.press(b"h\n")),
         ("hint 1 of", write(project, "mocks", right())),
     ]
     shown, status = terminal.run(["mock", "softmax", "--minutes", "3"], steps, project)
