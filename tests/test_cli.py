@@ -68,7 +68,7 @@ def test_no_other_place_says_how_a_command_is_typed():
     """`nox -s lab` has no other form, and what is started by nothing we know is told as nox's."""
     texts = {path: path.read_text("utf-8") for path in sorted((ROOT / "dojo").rglob("*.py"))}
     said = {path.name: re.findall(r"nox -s (?!lab)\S+", text) for path, text in texts.items()}
-    assert {name for name, words in said.items() if words} <= {"catalog.py", "terminal.py"}
+    assert {name for name, words in said.items() if words} == {"catalog.py"}
 
 
 SCRIPT = (sys.executable, "-c", "import sys; from dojo.cli.main import script; sys.exit(script())")
