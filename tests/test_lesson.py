@@ -24,7 +24,7 @@ from dojo.content.catalog import Trouble
 from dojo.notebook import api, capture
 from dojo.practice import progress
 from dojo.verdict.causes import causes
-from dojo.verdict.screen.terminal import readable
+from dojo.verdict.screen.text import readable
 from tests.conftest import Grade
 
 # A kernel takes seconds to start: the other katas are for `nox -s proof`.

@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from dojo.verdict.screen import progress_bar
-from dojo.verdict.screen.terminal import LONGEST, Screen, clean, readable
+from dojo.verdict.screen.terminal import Screen
+from dojo.verdict.screen.text import LONGEST, clean, readable
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
 
 ROOT = Path(__file__).parents[1]

@@ -17,7 +17,7 @@ from dojo.grading.options import Entry, Options, fresh_seed
 from dojo.judge.fork_server import ForkServer, FreshStarts
 from dojo.verdict import repro
 from dojo.verdict.causes import causes
-from dojo.verdict.screen.terminal import readable
+from dojo.verdict.screen.text import readable
 
 if TYPE_CHECKING:
     from dojo.verdict.types import Verdict

@@ -23,7 +23,7 @@ from dojo.grading.diagnosis import Diagnosis
 from dojo.judge.proxy import Attempt
 from dojo.verdict.failures import Fault
 from dojo.verdict.page.heatmap import picture
-from dojo.verdict.screen.terminal import readable
+from dojo.verdict.screen.text import readable
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier
 
 if TYPE_CHECKING:

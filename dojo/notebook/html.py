@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dojo.verdict.page.html import css_class, esc, failures
-from dojo.verdict.screen.terminal import readable
+from dojo.verdict.screen.text import readable
 from dojo.verdict.types import Check, Outcome, Tier, Verdict
 
 STYLE = """<style>

@@ -142,7 +142,7 @@ def scorecard(held: TimedSession, final: dict[str, Verdict]) -> None:
 
 def failed_longest(events: list[timed_session.Event], end: float) -> tuple[str, float] | None:
     """The check that was red for the longest time, and for how long."""
-    from dojo.verdict.screen.terminal import readable
+    from dojo.verdict.screen.text import readable
 
     red: dict[str, float] = {}
     for event, until in zip(events, [*(e.at for e in events[1:]), end], strict=False):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dojo.content import files
-from dojo.verdict.screen.terminal import clean
+from dojo.verdict.screen.text import clean
 
 if TYPE_CHECKING:
     from torch import Tensor

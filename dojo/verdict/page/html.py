@@ -12,7 +12,7 @@ from typing import Any
 
 from dojo.content import files
 from dojo.verdict.page.heatmap import KINDS, NOT_FINITE, WITHIN, beyond, images
-from dojo.verdict.screen.terminal import readable
+from dojo.verdict.screen.text import readable
 from dojo.verdict.types import Outcome, Verdict, state_of
 
 PAGE = Path(__file__).with_name("report.html")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import re
 import sys
-import textwrap
-import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from dojo.content.catalog import typed
 from dojo.verdict.causes import causes
 from dojo.verdict.screen.progress_bar import Progress
+from dojo.verdict.screen.text import Row, Span, clean, encodable, readable, visible, wrap
 from dojo.verdict.types import Check, Label, Outcome, Tier, Verdict
 
 if TYPE_CHECKING:
@@ -21,37 +20,12 @@ if TYPE_CHECKING:
 FULL_CAUSES, BRIEF_CAUSES = 2, 6  # causes told in full, and the next ones in a line each
 ASIDE = (Outcome.UNDECIDED, Outcome.SKIPPED)
 UNCOUNTED = "neither passed nor failed: see --verbose"
-TAIL, LONGEST = 20, 1000  # lines kept of a traceback and of what was printed; characters kept of a line
+TAIL = 20  # lines kept of a traceback and of what was printed
 FOREIGN = (Label.TRACEBACK, Label.PRINTED)  # an attempt's own words
 MARKS = {Outcome.PASSED: ("✓", "green"), Outcome.SKIPPED: ("-", "dim"), Outcome.UNDECIDED: ("?", "yellow")}
 WRONG_MARK = ("✗", "bold red")
 STYLES = {Label.CONTRACT: "bold", Label.PATTERN: "yellow", Label.DIAGNOSIS: "bold magenta", Label.REPEAT: "cyan"}
 VERDICT_STYLES = {"passed": "bold green", "failed": "bold red", "broken": "bold red", "not started": "yellow"}
-ASCII = str.maketrans("✓✗×·…│−≥≤█▓▒░→↓√", "+x*..|-><#%+:>v^")
-Span = tuple[str, str]  # text and style
-Row = list[Span]
-ESCAPE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?", re.DOTALL)
-
-
-def clean(text: str) -> list[str]:
-    """The lines of a text of unknown origin, without anything that a terminal obeys instead of showing it."""
-    return [_visible(line).rstrip() for line in ESCAPE.sub("", str(text)).expandtabs(4).splitlines()]
-
-
-def _visible(line: str) -> str:
-    kept = "".join(c for c in line[: LONGEST + 1] if unicodedata.category(c)[0] != "C")
-    return kept if len(line) <= LONGEST else kept[:LONGEST] + "…"
-
-
-def readable(name: str) -> str:
-    """The sentence that a test's name is: `TestRoPE::test_keeps_norm[one_token]`, "RoPE: keeps norm (one token)"."""
-    path, bracket, case = name.partition("[")
-    *parents, function = path.split("::")
-    group = parents[-1].removeprefix("Test") if parents and not parents[-1].endswith(".py") else ""
-    sentence = function.removeprefix("test_").replace("_", " ")
-    # pytest joins parameters by "-"; the minus of a number and of an exponent is none of these.
-    conditions = re.sub(r"(?<!\de)(?<=[^-])-", ", ", case.removesuffix("]")).replace("_", " ")
-    return f"{group and group + ': '}{sentence}{bracket and f' ({conditions})'}"
 
 
 class Screen:
@@ -111,7 +85,7 @@ class Screen:
         if self.stream.isatty() and not self._force_plain and encoding.lower().startswith("utf"):
             markdown.show(text, self._console(), self._width or 80, paged)
             return
-        self.stream.write(_encodable(markdown.plain(text, encoding) + "\n", self.stream))
+        self.stream.write(encodable(markdown.plain(text, encoding) + "\n", self.stream))
         self.stream.flush()
 
     def summary(self, verdicts: Sequence[Verdict]) -> None:
@@ -208,18 +182,18 @@ class Screen:
         if len(lines) > TAIL:
             lines = [f"… {len(lines) - TAIL} lines before", *lines[-TAIL:]]
         for line in lines:
-            self._rows += _wrap(lead, [(line, style)], width)
+            self._rows += wrap(lead, [(line, style)], width)
             lead = re.sub("[^│]", " ", lead)
 
     def _line(self, lead: str, *spans: Span) -> None:
-        self._rows += _wrap(lead, [(_visible(text), style) for text, style in spans], self._width)
+        self._rows += wrap(lead, [(visible(text), style) for text, style in spans], self._width)
 
     def _flush(self) -> None:
         """Write what has gathered, and an empty line; at once, so that a progress bar is drawn anew only once."""
         rows, self._rows = self._rows, []
         if self._plain:
             lines = ["".join(text for text, _ in row).rstrip() for row in rows]
-            self.stream.write(_encodable("\n".join([*lines, "", ""]), self.stream))
+            self.stream.write(encodable("\n".join([*lines, "", ""]), self.stream))
             self.stream.flush()
             return
         from rich.text import Text
@@ -321,40 +295,3 @@ def _width(stream: TextIO) -> int | None:
         return (os.get_terminal_size(stream.fileno()).columns or 80) if stream.isatty() else None
     except (OSError, ValueError):
         return 80
-
-
-def _wrap(lead: str, spans: Row, width: int | None) -> list[Row]:
-    """The spans in rows that the terminal need not break: what it breaks goes on at the left, like a verdict."""
-    text = "".join(text for text, _ in spans)
-    wide = any(unicodedata.east_asian_width(c) in "WF" for c in text)
-    room = max(10, (width - len(lead)) // (1 + wide)) if width else max(1, len(text))
-    pieces = textwrap.wrap(text, room, drop_whitespace=False, break_on_hyphens=False, replace_whitespace=False)
-    rows: list[Row] = []
-    for piece in pieces or [""]:
-        blank = len(piece) - len(piece.lstrip()) if rows else 0
-        _take(spans, blank)
-        rows.append([(lead, "dim"), *_take(spans, len(piece) - blank)])
-        lead = re.sub("[^│]", " ", lead)
-    return rows
-
-
-def _take(spans: Row, count: int) -> Row:
-    """Remove the first `count` characters from the spans and return them."""
-    taken: Row = []
-    while count and spans:
-        text, style = spans.pop(0)
-        if len(text) > count:
-            spans.insert(0, (text[count:], style))
-        taken.append((text[:count], style))
-        count -= len(taken[-1][0])
-    return taken
-
-
-def _encodable(text: str, stream: TextIO) -> str:
-    """The text as far as the stream's encoding goes; a pipe may be ASCII."""
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        return text.translate(ASCII).encode(encoding, "replace").decode(encoding)
-    return text

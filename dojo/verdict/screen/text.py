@@ -1,0 +1,72 @@
+"""Text for a terminal: without what a terminal obeys, broken into rows, and as far as an encoding goes."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+import unicodedata
+from typing import TextIO
+
+LONGEST = 1000  # characters kept of a line
+ASCII = str.maketrans("✓✗×·…│−≥≤█▓▒░→↓√", "+x*..|-><#%+:>v^")
+ESCAPE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?", re.DOTALL)
+Span = tuple[str, str]  # text and style
+Row = list[Span]
+
+
+def clean(text: str) -> list[str]:
+    """The lines of a text of unknown origin, without anything that a terminal obeys instead of showing it."""
+    return [visible(line).rstrip() for line in ESCAPE.sub("", str(text)).expandtabs(4).splitlines()]
+
+
+def visible(line: str) -> str:
+    kept = "".join(c for c in line[: LONGEST + 1] if unicodedata.category(c)[0] != "C")
+    return kept if len(line) <= LONGEST else kept[:LONGEST] + "…"
+
+
+def readable(name: str) -> str:
+    """The sentence that a test's name is: `TestRoPE::test_keeps_norm[one_token]`, "RoPE: keeps norm (one token)"."""
+    path, bracket, case = name.partition("[")
+    *parents, function = path.split("::")
+    group = parents[-1].removeprefix("Test") if parents and not parents[-1].endswith(".py") else ""
+    sentence = function.removeprefix("test_").replace("_", " ")
+    # pytest joins parameters by "-"; the minus of a number and of an exponent is none of these.
+    conditions = re.sub(r"(?<!\de)(?<=[^-])-", ", ", case.removesuffix("]")).replace("_", " ")
+    return f"{group and group + ': '}{sentence}{bracket and f' ({conditions})'}"
+
+
+def wrap(lead: str, spans: Row, width: int | None) -> list[Row]:
+    """The spans in rows that the terminal need not break: what it breaks goes on at the left, like a verdict."""
+    text = "".join(text for text, _ in spans)
+    wide = any(unicodedata.east_asian_width(c) in "WF" for c in text)
+    room = max(10, (width - len(lead)) // (1 + wide)) if width else max(1, len(text))
+    pieces = textwrap.wrap(text, room, drop_whitespace=False, break_on_hyphens=False, replace_whitespace=False)
+    rows: list[Row] = []
+    for piece in pieces or [""]:
+        blank = len(piece) - len(piece.lstrip()) if rows else 0
+        _take(spans, blank)
+        rows.append([(lead, "dim"), *_take(spans, len(piece) - blank)])
+        lead = re.sub("[^│]", " ", lead)
+    return rows
+
+
+def _take(spans: Row, count: int) -> Row:
+    """Remove the first `count` characters from the spans and return them."""
+    taken: Row = []
+    while count and spans:
+        text, style = spans.pop(0)
+        if len(text) > count:
+            spans.insert(0, (text[count:], style))
+        taken.append((text[:count], style))
+        count -= len(taken[-1][0])
+    return taken
+
+
+def encodable(text: str, stream: TextIO) -> str:
+    """The text as far as the stream's encoding goes; a pipe may be ASCII."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(ASCII).encode(encoding, "replace").decode(encoding)
+    return text
