@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -75,19 +76,24 @@ def _positive(word: str) -> int:
     return int(word)
 
 
-def _minutes(word: str) -> float:
-    try:
-        value = float(word)
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= 1440:
-        raise argparse.ArgumentTypeError(f"'{word}' is no number of minutes between 0 and 1440")
-    return value
+def _number_of(unit: str, most: int) -> Callable[[str], float]:
+    def number(word: str) -> float:
+        try:
+            value = float(word)
+        except ValueError:
+            value = 0.0
+        if not 0 < value <= most:
+            raise argparse.ArgumentTypeError(f"'{word}' is no number of {unit} between 0 and {most}")
+        return value
+
+    return number
 
 
 def _interview(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=WHICH)
-    parser.add_argument("--minutes", type=_minutes, metavar="M", help="the time; the katas' own when left out")
+    parser.add_argument(
+        "--minutes", type=_number_of("minutes", 1440), metavar="M", help="the time; the katas' own when left out"
+    )
     parser.add_argument("--seed", type=int, metavar="N", help="let chance choose the same again")
     parser.add_argument(
         "--resume", nargs="?", const="", metavar="FOLDER", help="go on with one that was cut off, the last when unnamed"
@@ -126,19 +132,11 @@ def _interview_day(word: str) -> date:
     return day
 
 
-def _hours(word: str) -> float:
-    try:
-        value = float(word)
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= 2000:
-        raise argparse.ArgumentTypeError(f"'{word}' is no number of hours between 0 and 2000")
-    return value
-
-
 def plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--date", type=_interview_day, metavar="DAY", help="the day of the interview, as in 2026-12-10")
-    parser.add_argument("--hours", type=_hours, metavar="H", help="the time you have until then, all days together")
+    parser.add_argument(
+        "--hours", type=_number_of("hours", 2000), metavar="H", help="the time you have until then, all days together"
+    )
     parser.add_argument("--clear", action="store_true", help="forget the plan")
 
 

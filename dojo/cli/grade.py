@@ -156,10 +156,9 @@ def _minutes(kata: Kata) -> float | None:
     from dojo.practice import database, schedule
 
     try:
-        last = schedule.sittings(database.recall_all(kata.name))[-1:]
+        return schedule.minutes_to_pass(database.recall_all(kata.name))
     except database.Unreadable:
         return None
-    return next((sitting.taken / 60 for sitting in last if sitting.end.passed and sitting.taken >= 30), None)
 
 
 def _record(entries: list[Entry], verdicts: list[Verdict]) -> None:

@@ -144,9 +144,8 @@ def after_pass(kata: Kata, katas: Mapping[str, Kata]) -> list[str]:
     found = standings(katas.values())
     track = [name for name, each in katas.items() if each.track == kata.track]
     done = sum(found[name].passed for name in track)
-    last = schedule.sittings(found[kata.name].gradings)[-1:]
-    minutes = [each.taken / 60 for each in last if each.end.passed and each.taken >= 30]
-    took = [f"{minutes[0]:.0f} min, par is {kata.minutes}" if minutes else f"par is {kata.minutes} min"]
+    minutes = schedule.minutes_to_pass(found[kata.name].gradings)
+    took = [f"{minutes:.0f} min, par is {kata.minutes}" if minutes is not None else f"par is {kata.minutes} min"]
     count = hints_taken(kata)
     hinted = f"{count} hint{'s' * (count != 1)}" if count else "no hint"
     upcoming = [due.kata.name for due in schedule.propose(katas, found) if due.kata != kata][:1]

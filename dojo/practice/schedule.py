@@ -73,6 +73,12 @@ def sittings(attempts: Sequence[Attempt]) -> list[Sitting]:
     return [Sitting(tuple(group)) for group in groups]
 
 
+def minutes_to_pass(attempts: Sequence[Attempt]) -> float | None:
+    """Minutes of the last sitting at one kata; None if it did not end in a pass, or was too short to have been one."""
+    last = sittings(attempts)[-1:]
+    return next((sitting.taken / 60 for sitting in last if sitting.end.passed and sitting.taken >= 30), None)
+
+
 def rating(sitting: Sitting, par: float) -> str:
     """How it went, in the scheduler's words; `par` in seconds."""
     if not sitting.end.passed:

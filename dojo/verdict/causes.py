@@ -30,8 +30,7 @@ class Cause:
         """`the same cause fails 31 more checks: 3 core, 26 robust, 2 fast`, or nothing."""
         counts = Counter(check.tier for check in self.others)
         told = ", ".join(f"{counts[tier]} {tier}" for tier in Tier if counts[tier])
-        count = len(self.others)
-        return f"the same cause fails {count} more check{'s' * (count != 1)}: {told}" if count else ""
+        return f"{shared_by(len(self.others))}: {told}" if self.others else ""
 
 
 def assign(checks: Iterable[Check]) -> None:
@@ -59,6 +58,11 @@ def causes(checks: Sequence[Check]) -> list[Cause]:
         else:
             found[name] = Cause(check)
     return list(found.values())
+
+
+def shared_by(count: int) -> str:
+    """How many checks fail besides of a cause, in words."""
+    return f"the same cause fails {count} more check{'s' * (count != 1)}"
 
 
 def _rank(check: Check) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from string import Template
 from typing import Any
 
 from dojo.content import files
+from dojo.verdict.causes import shared_by
 from dojo.verdict.page.heatmap import KINDS, NOT_FINITE, WITHIN, beyond, images
 from dojo.verdict.screen.text import readable
 from dojo.verdict.types import Outcome, Verdict, state_of
@@ -87,8 +88,7 @@ def _shared(checks: list[dict[str, Any]]) -> str:
     if not checks:
         return ""
     names = "".join(f"<li>{check['tier']} · {esc(readable(check['name']))}</li>" for check in checks)
-    also = f"the same cause fails {len(checks)} more check{'s' * (len(checks) != 1)}"
-    return f"<details><summary>{also}</summary><ul>{names}</ul></details>"
+    return f"<details><summary>{shared_by(len(checks))}</summary><ul>{names}</ul></details>"
 
 
 def pictures(picture: dict[str, Any]) -> str:
