@@ -360,7 +360,7 @@ def test_an_explanation_asks_what_an_interviewer_asks():
 
 
 def test_chance_picks_katas_of_a_level_and_the_same_ones_for_a_seed():
-    from dojo.practice import mock
+    from dojo.practice.interview import mock
 
     given = types.SimpleNamespace(names=[], random=3, level=2, seed=5)
     picked = mock.chosen(given)

@@ -18,7 +18,9 @@ import pytest
 from dojo.content import catalog, master
 from dojo.content.catalog import Trouble
 from dojo.contracts.checks.known_bugs import bugs_of
-from dojo.practice import bug_hunt, database, timed_session
+from dojo.practice import database
+from dojo.practice.hunt import bug_hunt
+from dojo.practice.interview import timed_session
 from dojo.practice.progress import State
 from tests import terminal
 from tests.conftest import Grade

@@ -111,13 +111,13 @@ def _sync(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
 
 
 def _mock(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    from dojo.practice import mock
+    from dojo.practice.interview import mock
 
     return mock.main(args)
 
 
 def _hunt(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    from dojo.practice import bug_hunt
+    from dojo.practice.hunt import bug_hunt
 
     return bug_hunt.main(args)
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from dojo.content import catalog, master
 from dojo.content.catalog import Kata, Trouble, typed
 from dojo.grading.options import fresh_seed, read
-from dojo.practice import history, progress, timed_session
+from dojo.practice import history, progress
 from dojo.practice.database import Unreadable
-from dojo.practice.timed_session import End, Runner, TimedSession
+from dojo.practice.interview import timed_session
+from dojo.practice.interview.timed_session import End, Runner, TimedSession
 from dojo.verdict.types import state_of
 
 if TYPE_CHECKING:

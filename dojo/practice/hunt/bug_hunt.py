@@ -11,11 +11,11 @@ from dojo.content import catalog
 from dojo.content.catalog import Kata, Trouble, typed
 from dojo.content.master import read_text, solution_code
 from dojo.grading.options import fresh_seed
-from dojo.practice import mock, timed_session
+from dojo.practice.interview import mock, timed_session
 
 if TYPE_CHECKING:
     from dojo.contracts.checks.known_bugs import Bug
-    from dojo.practice.timed_session import TimedSession
+    from dojo.practice.interview.timed_session import TimedSession
     from dojo.verdict.types import Verdict
 
 
