@@ -183,7 +183,7 @@ def cross_entropy(
 # - $p - q$ for each kept position, divided by their count: probabilities minus targets.
 # - It sums to 0 over the classes, and no entry is larger than 1 before the division.
 #
-# Source: Bishop 2006, Pattern Recognition and Machine Learning, section 4.3.4.
+# Source: Goodfellow, Bengio, Courville 2016, Deep Learning, section 6.2.2, https://www.deeplearningbook.org.
 #
 # ### Why not take the logarithm of a softmax?
 #
@@ -215,6 +215,7 @@ def cross_entropy(
 #
 # ### How would you average over several GPUs or microbatches?
 #
-# - Sum the losses and the counts over all of them and divide once: means of means weight short microbatches too much.
+# - Sum the losses and the counts over all of them and divide once.
+# - The mean of their means weights the tokens of short microbatches too much.
 #
 # Source: transformers, ForCausalLMLoss with num_items_in_batch, https://github.com/huggingface/transformers.
