@@ -96,12 +96,12 @@ class TestCrossEntropy(Contract):
         "a_z_loss": {"ignored": 0.3, "scale": 3.0, **PENALISED},
         "smoothed_with_a_z_loss": {"ignored": 0.3, **SMOOTH, **PENALISED},
         "another_ignore_index": {"ignored": 0.5, "ignore_index": -1},
-        "rows_of_a_sequence": {"shape": (2, 3), "ignored": 0.3},
+        "rows_of_a_sequence": {"shape": (2, 3), "ignored": 0.3, **SMOOTH},
     }
     more_shapes = {
         "one_position": {"shape": ()},
         "one_row": {"shape": (1,)},
-        "one_class": {"vocab": 1},
+        "one_class": {"vocab": 1, "ignored": 0.3},
         "four_leading_dimensions": {"shape": (2, 1, 3, 2), "ignored": 0.3},
     }
     hard_cases = {
@@ -276,4 +276,10 @@ a target outside read from the other end
 """,
 )
 
-EQUIVALENT = (WIDER,)
+EQUIVALENT = (
+    WIDER,
+    Equivalent(r"if z_loss > 0:  →", "with ζ = 0 the z-loss adds 0, and a negative one has been refused."),
+    Equivalent(r"→  loss \+= ", "the loss is a tensor of our own by then."),
+    Equivalent(r"\[\.\.\., 0\]  →.*\[\.\.\., -1\]", "the axis has one entry."),
+    Equivalent(r"raise ValueError\(f'target .*  →", "the message names an offending target all the same."),
+)
