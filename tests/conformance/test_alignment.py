@@ -1,9 +1,12 @@
-"""Alignment against torch.distributions."""
+"""Alignment against torch.distributions and transformers; what no library here has, against its formula transcribed."""
 
 from __future__ import annotations
 
+import pytest
 import torch
+import torch.nn.functional as F
 from torch.distributions import Categorical, kl_divergence
+from transformers.loss.loss_utils import ForCausalLMLoss
 
 from tests.conformance.agreement import agree, integers, normal, solution
 
@@ -41,3 +44,35 @@ def test_kl_estimators_have_their_known_values() -> None:
     assert torch.allclose(torch.stack(found), torch.tensor([[0.5, -1], [0.125, 0.5], [0.10653, 0.71828]]), atol=1e-5)
     exact = ours.kl_exact(torch.tensor([0.75, 0.25]).log(), torch.tensor([0.5, 0.5]).log())
     assert torch.allclose(exact, torch.tensor(0.13081), atol=1e-5)
+
+
+def test_sequence_logprobs_are_minus_the_losses_of_transformers() -> None:
+    logits, ids, said = normal(4, 6, 7) * 3, integers(7, 4, 6), integers(2, 4, 6, seed=2).bool()
+    labels, one = ids.masked_fill(~said, -100), torch.tensor(1)  # in float32 whatever it is given
+    rows = [ForCausalLMLoss(logits[[row]], labels[[row]], vocab_size=7, num_items_in_batch=one) for row in range(4)]
+    found = solution("dpo").sequence_logprobs(logits.float(), ids, said)
+    assert torch.allclose(found, -torch.stack(rows), atol=0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_dpo_loss_is_trls_sigmoid_loss_transcribed(smoothing: float) -> None:
+    four = [normal(9, seed=seed) * 4 - 20 for seed in range(4)]
+
+    def trl(dtype: torch.dtype) -> torch.Tensor:
+        policy_chosen, policy_rejected, ref_chosen, ref_rejected = (each.to(dtype) for each in four)
+        logits = (policy_chosen - policy_rejected) - (ref_chosen - ref_rejected)
+        losses = -F.logsigmoid(0.3 * logits) * (1 - smoothing) - F.logsigmoid(-0.3 * logits) * smoothing
+        return losses.mean()[None]
+
+    ours = solution("dpo").dpo_loss
+    agree(trl, lambda dtype: ours(*(each.to(dtype) for each in four), beta=0.3, label_smoothing=smoothing)[None])
+
+
+def test_dpo_has_its_known_values() -> None:
+    ours = solution("dpo")
+    logits, ids = torch.tensor([3.0, 1.0]).log().expand(1, 4, 2), torch.tensor([[0, 1, 1, 0]])
+    said = torch.tensor([[False, False, True, True]])
+    assert torch.allclose(ours.sequence_logprobs(logits, ids, said), torch.tensor([-1.67398]), atol=1e-5)
+    four = [torch.tensor([value]) for value in (-5.0, -9.0, -6.0, -8.0)]
+    found = [ours.dpo_loss(*[four[0]] * 4), *(ours.dpo_loss(*four, beta=0.5, label_smoothing=e) for e in (0.0, 0.1))]
+    assert torch.allclose(torch.stack(found), torch.tensor([0.69315, 0.31326, 0.41326]), atol=1e-5)

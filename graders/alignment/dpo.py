@@ -1,0 +1,307 @@
+"""What `sequence_logprobs` and `dpo_loss` must do. The oracles go from token to token and from pair to pair."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dojo.contracts import WIDER, Attempt, Call, Contract, Draw, Equivalent, KnownBugs, assert_raises, robust
+
+
+def token_by_token(init: dict, params: dict, logits: Tensor, token_ids: Tensor, response_mask: Tensor) -> Tensor:
+    sums = []
+    for row, ids, mask in zip(logits, token_ids.tolist(), response_mask.tolist(), strict=True):
+        said = [torch.log_softmax(row[t - 1], -1)[ids[t]] for t in range(1, len(ids)) if mask[t]]
+        sums.append(torch.stack(said).sum() if said else row[:0].sum())
+    return torch.stack(sums)
+
+
+def labelled(init: dict, params: dict, logits: Tensor, token_ids: Tensor, response_mask: Tensor) -> Tensor:
+    labels = token_ids.masked_fill(~response_mask, -100)[:, 1:]
+    wide = logits[:, :-1].to(torch.promote_types(logits.dtype, torch.float32))
+    return -F.cross_entropy(wide.mT, labels, reduction="none").sum(-1).to(logits.dtype)
+
+
+def gathered(init: dict, params: dict, logits: Tensor, token_ids: Tensor, response_mask: Tensor) -> Tensor:
+    wide = logits[:, :-1].to(torch.promote_types(logits.dtype, torch.float32))
+    taken = wide.gather(-1, token_ids[:, 1:, None])[..., 0]
+    return torch.where(response_mask[:, 1:], taken - wide.logsumexp(-1), 0.0).sum(-1).to(logits.dtype)
+
+
+def in_two_sums(init: dict, params: dict, logits: Tensor, token_ids: Tensor, response_mask: Tensor) -> Tensor:
+    wide = logits[:, :-1].to(torch.promote_types(logits.dtype, torch.float32))
+    taken, kept = wide.gather(-1, token_ids[:, 1:, None])[..., 0], response_mask[:, 1:]
+    return (taken.where(kept, 0.0).sum(-1) - wide.logsumexp(-1).where(kept, 0.0).sum(-1)).to(logits.dtype)
+
+
+def impossible_where_left_out(d: Draw) -> Call:
+    call = TestSequenceLogprobs.call(d)
+    logits, ids, mask = call.inputs.values()
+    gone = torch.zeros(logits.shape, dtype=torch.bool).scatter(
+        -1, ids.roll(-1, 1)[..., None], ~mask.roll(-1, 1)[..., None]
+    )
+    return call.with_inputs(logits=logits.masked_fill(gone, -math.inf))
+
+
+class TestSequenceLogprobs(Contract):
+    name = "sequence_logprobs"
+    oracle = token_by_token
+    variants = (labelled, gathered, in_two_sums)
+    rounded_once = True
+    cases = {"responses": {}, "everything_a_response": {"share": 1.0}}
+    more_shapes = {
+        "one_row": {"batch": 1},
+        "one_token": {"seq": 1},
+        "two_tokens": {"seq": 2},
+        "one_class": {"vocab": 1},
+    }
+    hard_cases = {
+        "no_response": {"share": 0.0},
+        "one_row_without_a_response": {"empty": True},
+        "left_out_tokens_of_probability_0": impossible_where_left_out,
+    }
+    near_300 = {"scale": 300.0}
+    grows = {"rows": "batch", "tokens": "seq", "the vocabulary": "vocab"}
+    growth_sizes = (8, 20)
+    timed = {"batch": 4, "seq": 64, "vocab": 2048}
+    time_limit = 15.0
+
+    @classmethod
+    def call(
+        cls, d: Draw, batch: int = 3, seq: int = 6, vocab: int = 7, share: float = 0.5, scale: float = 2.0,
+        empty: bool = False,
+    ) -> Call:  # fmt: skip
+        """Random ids, and a mask whose rows keep unlike numbers of tokens, and which says True of tokens 0."""
+        mask = d.uniform(batch, seq) < share
+        if 0 < share < 1:
+            mask[0] = torch.arange(seq) == 2
+            mask[-1, 1:] = torch.arange(1, seq) != 3
+        mask[:, 0] = True
+        mask[:1, 1:] &= not empty
+        logits = d.normal(batch, seq, vocab, scale=scale)
+        return Call({"logits": logits, "token_ids": d.integers(0, vocab, batch, seq), "response_mask": mask})
+
+    @robust
+    def test_wrong_shapes_are_refused(self, attempt: Attempt, draw: Draw) -> None:
+        """Shapes that broadcast give each row the tokens, or the mask, of another one."""
+        logits, ids, mask = self.call(draw).inputs.values()
+        wrong = [(bad, bad > 0) for bad in (ids[:, 1:], ids[:1], ids.mT.contiguous(), ids[..., None])]
+        wrong += [(ids, bad) for bad in (mask[:, 1:], mask[:1], mask[0], mask[..., None])]
+        for args in wrong:
+            bad = next(each for each in args if each is not ids and each is not mask)
+            name, said = "response_mask" if bad.dtype is torch.bool else "token_ids", ", ".join(map(str, bad.shape))
+            sentence = f"{name} of shape {tuple(bad.shape)} for logits of shape {tuple(logits.shape)} are refused"
+            asked = (logits, *args)
+            assert_raises(
+                lambda asked=asked: attempt.sequence_logprobs.request(asked, {}),
+                (f"({said}", f"[{said}"),
+                sentence=sentence,
+            )
+
+
+Four = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+def pair_by_pair(
+    init: dict, params: dict, *, beta: float = 0.1, label_smoothing: float = 0.0, **four: Tensor
+) -> Tensor:
+    losses = []
+    for pi_c, pi_r, ref_c, ref_r in zip(*four.values(), strict=True):
+        margin = beta * (pi_c - pi_r - ref_c.detach() + ref_r.detach())
+        won, lost = (
+            torch.log1p(torch.exp(-m)) if m >= 0 else -m + torch.log1p(torch.exp(m)) for m in (margin, -margin)
+        )
+        losses.append((1 - label_smoothing) * won + label_smoothing * lost)
+    return torch.stack(losses).mean()
+
+
+def by_logsigmoid(
+    init: dict, params: dict, *, beta: float = 0.1, label_smoothing: float = 0.0, **four: Tensor
+) -> Tensor:
+    (pi_c, pi_r, ref_c, ref_r), dtype = _widened(four)
+    margin = beta * ((pi_c - pi_r) - (ref_c - ref_r))
+    losses = -F.logsigmoid(margin) * (1 - label_smoothing) - F.logsigmoid(-margin) * label_smoothing
+    return losses.mean().to(dtype)
+
+
+def of_rewards(init: dict, params: dict, *, beta: float = 0.1, label_smoothing: float = 0.0, **four: Tensor) -> Tensor:
+    (pi_c, pi_r, ref_c, ref_r), dtype = _widened(four)
+    margin = beta * (pi_c - ref_c) - beta * (pi_r - ref_r)
+    # softplus(m) = softplus(-m) + m
+    return ((F.softplus(-margin) + label_smoothing * margin).sum() / len(margin)).to(dtype)
+
+
+def by_cross_entropy(
+    init: dict, params: dict, *, beta: float = 0.1, label_smoothing: float = 0.0, **four: Tensor
+) -> Tensor:
+    (pi_c, pi_r, ref_c, ref_r), dtype = _widened(four)
+    margin = beta * (pi_c + ref_r) - beta * (pi_r + ref_c)
+    wins = torch.full_like(margin, 1 - label_smoothing)
+    return F.binary_cross_entropy_with_logits(margin, wins).to(dtype)
+
+
+def _widened(four: dict[str, Tensor]) -> tuple[Four, torch.dtype]:
+    dtype = four["policy_chosen"].dtype
+    wide = torch.promote_types(dtype, torch.float32)
+    pi_c, pi_r, ref_c, ref_r = (each.to(wide) for each in four.values())
+    return (pi_c, pi_r, ref_c.detach(), ref_r.detach()), dtype
+
+
+class TestDpoLoss(Contract):
+    name = "dpo_loss"
+    oracle = pair_by_pair
+    variants = (by_logsigmoid, of_rewards, by_cross_entropy)
+    constants = ("ref_chosen", "ref_rejected")
+    rounded_once = True
+    cases = {
+        "pairs": {},
+        "another_beta": {"beta": 0.7},
+        "smoothed": {"label_smoothing": 0.3, "beta": 0.4},
+    }
+    more_shapes = {"one_pair": {"batch": 1}}
+    hard_cases = {
+        "nearly_even_labels": {"label_smoothing": 0.49},
+        "the_policy_is_the_reference": {"moved": 0.0},
+        "the_policy_is_the_reference_smoothed": {"moved": 0.0, "label_smoothing": 0.2},
+        "a_margin_of_10000": {"margins": [1e4], "beta": 1.0},
+        "a_margin_of_minus_10000": {"margins": [-1e4], "beta": 1.0},
+        "margins_of_10000_smoothed": {"margins": [1e4, -1e4, 200.0, -200.0], "beta": 1.0, "label_smoothing": 0.2},
+    }
+    near_300 = {"batch": 9, "low": 10.0, "high": 25.0, "longer": 275.0, "beta": 1.0}
+    grows = {"pairs": "batch"}
+    growth_sizes = (8, 20)
+    timed = {"batch": 1024}
+    time_limit = 15.0
+
+    @classmethod
+    def call(
+        cls, d: Draw, batch: int = 5, moved: float = 3.0, low: float = 10.0, high: float = 60.0,
+        longer: float = 0.0, margins: list[float] | None = None, **more: float,
+    ) -> Call:  # fmt: skip
+        """A policy that has moved a little from the reference; or, with beta 1, pairs of these margins."""
+        chosen, rejected = -d.uniform(2, len(margins) if margins else batch, low=low, high=high)
+        chosen = chosen - longer
+        pi_c, pi_r = chosen + d.normal(len(chosen), scale=moved), rejected + d.normal(len(chosen), scale=moved)
+        if margins:
+            chosen = rejected = torch.full((len(margins),), -1.0)
+            pi_c, pi_r = torch.tensor(margins).clamp(max=0.0), (-torch.tensor(margins)).clamp(max=0.0)
+        names = ("policy_chosen", "policy_rejected", "ref_chosen", "ref_rejected")
+        return Call(dict(zip(names, (pi_c, pi_r, chosen, rejected), strict=True)) | more)
+
+    @robust
+    def test_wrong_settings_are_refused(self, attempt: Attempt, draw: Draw) -> None:
+        """With beta 0 nothing is learnt, and from a half on label smoothing turns every preference around."""
+        four = tuple(self.call(draw).inputs.values())
+        for name, values in {"beta": (0.0, -0.5), "label_smoothing": (-0.1, 0.5, 0.7)}.items():
+            for value in values:
+                asked = {name: value}
+                assert_raises(
+                    lambda asked=asked: attempt.dpo_loss.request(four, asked),
+                    value,
+                    sentence=f"{name}={value} is refused",
+                )
+
+
+CLAIMS = {
+    "`sequence_logprobs": "SequenceLogprobs::test_values",
+    "`dpo_loss": "DpoLoss::test_values",
+    "No response|left out": "SequenceLogprobs::test_hard_cases",
+    "reference is constant": "DpoLoss::test_gradients",
+    "Margins": "DpoLoss::test_hard_cases",
+}
+
+BUGS = KnownBugs(
+    """
+logits not shifted
+    the logits at t - 1 predict token t; those at t have seen it.
+    log_p[:, :-1].gather(-1, token_ids[:, 1:, None])  →  log_p[:, 1:].gather(-1, token_ids[:, 1:, None])
+shifted the other way
+    the logits at t - 1 predict token t, and not those at t token t - 1.
+    log_p[:, :-1].gather(-1, token_ids[:, 1:, None])  →  log_p[:, 1:].gather(-1, token_ids[:, :-1, None])
+    kept = response_mask[:, 1:]  →  kept = response_mask[:, :-1]
+the mask not shifted
+    the mask is that of the token that is predicted, not of the position that predicts it.
+    kept = response_mask[:, 1:]  →  kept = response_mask[:, :-1]
+the mask inverted
+    True says that the token is one of the response.
+    kept = response_mask[:, 1:]  →  kept = ~response_mask[:, 1:]
+the prompt counted
+    only the tokens of the response are summed.
+    kept = response_mask[:, 1:]  →  kept = torch.ones_like(response_mask[:, 1:])
+length-normalised
+    the log-probability of a response is the sum over its tokens: a mean is another loss.
+    of_token, 0.0).sum(dim=-1)  →  of_token, 0.0).sum(dim=-1).div(kept.sum(dim=-1).clamp_min(1))
+a product with the mask
+    a token of probability 0 that is left out gives 0 · inf, which is nan.
+    torch.where(kept, of_token, 0.0).sum(dim=-1)  →  (of_token * kept).sum(dim=-1)
+logits for log-probabilities
+    logits lack the logarithm of their sum.
+    log_p[:, :-1].gather(  →  logits[:, :-1].gather(
+one sum for the whole batch
+    each response has a log-probability of its own.
+    of_token, 0.0).sum(dim=-1)  →  of_token, 0.0).sum().expand(len(logits))
+the sign of the margin
+    the chosen response is to become the more likely one.
+    beta * ((chosen - rejected) - reference)  →  -beta * ((chosen - rejected) - reference)
+no reference
+    without it the loss is lower for what the model preferred before training already.
+    beta * ((chosen - rejected) - reference)  →  beta * (chosen - rejected)
+the reference added
+    the margin is how much more the policy prefers the chosen response than the reference does.
+    beta * ((chosen - rejected) - reference)  →  beta * ((chosen - rejected) + reference)
+pairs crossed
+    a chosen response is compared with the rejected one of its own prompt alone.
+    (chosen - rejected) - reference)  →  (chosen[:, None] - rejected) - reference)
+differences of probabilities
+    the margin is a difference of log-probabilities.
+    (chosen - rejected) - reference)  →  (chosen.exp() - rejected.exp()) - reference)
+beta outside of the sigmoid
+    beta scales the margin; outside it would only scale the learning rate.
+    margin = beta * (  →  margin = (
+    loss.mean()  →  (beta * loss).mean()
+the logarithm of a sigmoid
+    sigmoid is 0 in float32 below -89, and its logarithm infinite.
+    F.logsigmoid(margin)  →  torch.sigmoid(margin).log()
+    F.logsigmoid(-margin)  →  torch.sigmoid(-margin).log()
+gradient to the reference
+    the reference is constant.
+    ref_rejected.to(wide)).detach()  →  ref_rejected.to(wide))
+a sum instead of a mean
+    the loss must not grow with the batch.
+    loss.mean()  →  loss.sum()
+divided by 1 - 2ε
+    that belongs to robust DPO, whose second term is subtracted.
+    loss.mean()  →  (loss / (1 - 2 * label_smoothing)).mean()
+robust instead of conservative
+    conservative DPO is a mean of the two labels' losses.
+    loss.mean()  →  ((loss + 2 * label_smoothing * F.logsigmoid(-margin)) / (1 - 2 * label_smoothing)).mean()
+smoothing ignored
+    ε of each pair's loss is that of the other label.
+    label_smoothing * F.logsigmoid(-margin)
+        →  label_smoothing * F.logsigmoid(-margin)
+        loss = -F.logsigmoid(margin)
+half precision as it comes
+    differences of sums of log-probabilities cancel: they are computed in float32 and rounded once.
+    wide = torch.promote_types(policy_chosen.dtype, torch.float32)  →  wide = policy_chosen.dtype
+the result left in float32
+    the loss has the dtype of its first input.
+    loss.mean().to(policy_chosen.dtype)  →  loss.mean()
+the log-probabilities left in float32
+    they have the dtype of the logits.
+    of_token, 0.0).sum(dim=-1).to(logits.dtype)  →  of_token, 0.0).sum(dim=-1)
+""",
+)
+
+EQUIVALENT = (
+    WIDER,
+    Equivalent(r"log_p = .*→.*(float16\)|log_softmax\(logits, )", "torch's log_softmax and sums go in float32."),
+    Equivalent(
+        r"→  reference = .*ref_(chosen|rejected)(\)\.detach| - )", "the wider of two dtypes is their difference's."
+    ),
+    Equivalent(r"→  chosen, rejected = \(policy_chosen(,|.*rejected\)$)", "the difference is of the wider dtype."),
+    Equivalent(r"0\.0\)\.sum\(dim=-1\).*→.*0\.0\)\.sum\(dim=1\)", "the last axis is the second."),
+    Equivalent(r"\[\.\.\., 0\]  →.*\[\.\.\., -1\]", "the axis has one entry."),
+)
