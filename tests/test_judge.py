@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pdb
 import re
 import subprocess
 import time
@@ -11,10 +12,12 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
+from dojo.content import catalog
 from dojo.contracts.checks.timing import race
 from dojo.judge import fork_server, proxy, worker_handle
 from dojo.verdict.failures import Died, Fault, Forbidden, Raised
 from dojo.verdict.types import Label, Outcome
+from tests.conftest import Grade, failures
 
 SOURCE = """
 import threading
@@ -294,3 +297,19 @@ def test_sleeping_is_not_free() -> None:
     import random
 
     assert race(lambda: (0.001, 1.0), lambda: (0.001, 0.001), 5.0, random.Random(1)).slower is True
+
+
+def test_the_debugger_opens_only_where_an_exception_fails_a_check(
+    graded: Grade, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[object] = []
+    monkeypatch.setattr(pdb, "Pdb", pdb.Pdb)
+    monkeypatch.setattr(pdb, "post_mortem", opened.append)
+    verdict = graded("rope", catalog.katas()["rope"].master.read_text("utf-8"), tier="robust", debug=True)
+    assert (verdict.verdict, failures(verdict), opened) == ("unjudged", [], [])
+    wrong = "def softmax(x, dim=-1):\n    return x.exp()\n"
+    verdict = graded("softmax", wrong, debug=True, stop_at_first=True)
+    assert verdict.message.endswith("Nothing was raised: write `breakpoint()` in your code where you want to look")
+    assert (len(failures(verdict)), opened) == (1, [])
+    graded("softmax", wrong.replace(".exp", ".nothing"), debug=True, stop_at_first=True)
+    assert len(opened) == 1, "and it stops at the first"

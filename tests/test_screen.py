@@ -242,10 +242,9 @@ from dojo.verdict.screen.terminal import Screen
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
 checks = [Check("test_a", Tier.CORE, Outcome.WRONG, 0, [Section(Label.FACTS, "word " * 100)])]
 screen = Screen(sys.stdout)
-with screen.progress(3) as bar:
-    bar("rope")
+with screen.progress(["rope", "mha"]) as bar:
     screen.verdict(Verdict("rope", "f.py", "failed", checks, "cpu", "2", 1.0, 1))
-    bar.advance()
+    bar.done("rope")
 screen.summary([])
 assert not {"rich", "torch", "pytest"} & set(sys.modules), "heavy"
 """
@@ -332,37 +331,36 @@ def test_a_long_line_cannot_push_a_verdict_to_the_left(terminal, filler, force_p
 def test_no_color_is_obeyed_on_a_terminal(terminal, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     screen = Screen(terminal.stream)
-    with screen.progress(3) as bar:
-        bar("rope")
+    with screen.progress(["rope", "mha"]):
         screen.verdict(verdict(checks=FAILING))
     shown = terminal.read()
     assert "\x1b" not in shown
     assert "✓ fast" in shown
 
 
-def test_progress_of_several_katas_shows_at_once_and_goes_away(terminal):
+def test_progress_of_several_katas_shows_at_once_names_those_in_work_and_goes_away(terminal):
     screen = Screen(terminal.stream)
-    with screen.progress(9) as bar:
-        bar("softmax")
-        bar.advance()
-        bar("[rope]")
+    with screen.progress(["softmax", "[rope]", "mha", "gqa"], at_once=2) as bar:
+        bar._bar.refresh()
+        assert "0/4 0:00:00 softmax, [rope]\n" in re.sub(" +", " ", ANSI.sub("", terminal.read() + "\n"))
+        bar.done("softmax")
         screen.verdict(verdict("passed", [passed("test_a")]))
         bar._bar.refresh()
         shown = terminal.read()
-    assert "1/9" in shown
-    assert "[rope]" in shown
+    assert "1/4" in shown
+    assert "[rope], mha" in shown
+    assert "gqa" not in shown
     assert "rope: passed, 1 check" in ANSI.sub("", shown)
     assert terminal.read().endswith("\x1b[2K")  # wiped
 
 
 def test_progress_of_one_kata_waits(terminal, monkeypatch):
     screen = Screen(terminal.stream)
-    with screen.progress(1) as bar:
-        bar("rope")
+    with screen.progress(["rope"]):
+        pass
     assert terminal.read() == ""
     monkeypatch.setattr(progress_bar, "PATIENCE", 0.01)
-    with screen.progress(1) as bar:
-        bar("rope")
+    with screen.progress(["rope"]):
         deadline = time.monotonic() + 20
         while "rope" not in terminal.read() and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -370,7 +368,6 @@ def test_progress_of_one_kata_waits(terminal, monkeypatch):
 
 
 def test_progress_in_a_pipe_is_silent(capsys):
-    with Screen(io.StringIO()).progress(9) as bar:
-        bar("rope")
-        bar.advance()
+    with Screen(io.StringIO()).progress(["rope", "mha"]) as bar:
+        bar.done("rope")
     assert capsys.readouterr() == ("", "")

@@ -102,7 +102,7 @@ class GraderPlugin:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.interrupted = False
+        self.interrupted: BaseException | None = None
         self.places: dict[str, int] = {}
         self.every: list[pytest.Function] = []
 
@@ -133,8 +133,8 @@ class GraderPlugin:
         only = self.options.only
         items[:] = [item for item in kept[first::step] if only is None or {name_of(item), _unparametrized(item)} & only]
 
-    def pytest_keyboard_interrupt(self) -> None:
-        self.interrupted = True
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        self.interrupted = excinfo.value
 
 
 class Judging(GraderPlugin):
@@ -192,6 +192,10 @@ class Judging(GraderPlugin):
             if isinstance(fault, Wrong) and fault.expected is not None and fault.ratio is not None:
                 check.picture = picture(fault.got, fault.expected, fault.ratio, fault.axes)
             if not fault.outcome.harmless:
+                if self.options.debug:
+                    from dojo.judge.in_process import look_into
+
+                    look_into(fault)
                 self.explain(item, subject, check, fault)
             if not fault.outcome.harmless or fault.outcome is Outcome.SKIPPED:
                 raise

@@ -26,8 +26,8 @@ warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 
 # Parts of pytest that no grader needs: each is asked before and after every check, a tenth of a grading in all.
 UNUSED = """
-    cacheprovider capture doctest faulthandler junitxml legacypath logging monkeypatch pastebin recwarn setuponly
-    setupplan stepwise subtests terminal threadexception tmpdir unittest unraisableexception warnings
+    cacheprovider capture debugging doctest faulthandler junitxml legacypath logging monkeypatch pastebin recwarn
+    setuponly setupplan stepwise subtests terminal threadexception tmpdir unittest unraisableexception warnings
 """
 GRADER_WATCHDOG = 300  # seconds that pytest-timeout gives one check: the judge's own deadlines come long before
 
@@ -56,12 +56,18 @@ def run(
         verdicts[kata.name] = verdict
         if is_untouched(kata, entry.source):
             verdict.verdict, verdict.message = "empty", f"write your answer in {entry.label}, then: {entry.repeat}"
+            finished(kata.name)
             continue
         try:
             attempt.worker()
             if missing := undefined(kata, attempt):
                 raise Fault(Outcome.WRONG, Section(Label.EVENT, missing))
         except Fault as fault:
+            if options.debug:
+                from dojo.judge.in_process import look_into
+
+                look_into(fault)
+            finished(kata.name)
             attempt.close()
             verdict.verdict, verdict.message = "broken", "\n".join(s.text for s in fault.sections)
             continue
@@ -117,6 +123,8 @@ def conclude(verdict: Verdict, checks: list[Check], options: Options) -> None:
     verdict.verdict = "passed" if passed else "failed"
     if options.debug:
         verdict.verdict, verdict.message = "unjudged", "run inside the grader's process for debugging: not judged"
+        if failed and failed[0].outcome is not Outcome.CRASHED:
+            verdict.message += ". Nothing was raised: write `breakpoint()` in your code where you want to look"
     elif not failed and not passed and checks:
         verdict.message = "nothing was judged: every check was skipped"
 
@@ -161,7 +169,7 @@ def run_graders(graders: Iterable[Path], plugin: GraderPlugin) -> None:
         warnings.simplefilter("ignore")  # what an oracle is warned of is nothing to tell the user
         status = pytest.main(arguments, plugins=[plugin])
     if plugin.interrupted:
-        raise KeyboardInterrupt
+        raise plugin.interrupted
     if status in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR):
         name = pytest.ExitCode(status).name
         raise RuntimeError(f"pytest could not run the graders ({name}): please report this as our fault")
