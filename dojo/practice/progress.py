@@ -186,21 +186,6 @@ def revealed(kata: Kata, spoil: bool = False) -> str:
     return stays_hidden(kata, spoil) or f"```python\n{code}```\n\n{master.explanation(kata)}"
 
 
-def write_lesson(kata: Kata) -> str:
-    """Write the explained solution with its figures as a notebook. Returns the sentence that says where."""
-    text = master.lesson_text(kata)
-    node = build.notebook(text)
-    node.metadata["jupytext"] = {"formats": "ipynb,py:percent"}  # a pair of their own: the master stays as it is
-    kept = []
-    for suffix, content in ((".py", text), (".ipynb", build.notebook_text(node))):
-        path = kata.root / "lessons" / f"{kata.name}{suffix}"
-        if path.exists() and path.read_bytes() != content.encode():
-            kept.append(kata.say(files.keep(kata.home / "kept", path, path.read_bytes())))
-        files.write_atomic(path, content)
-    before = f" (before: {' and '.join(kept)})" if kept else ""
-    return f"{kata.say(path)} is the explained solution with its figures{before}. `nox -s lab` opens JupyterLab."
-
-
 def reset(kata: Kata) -> str:
     """Write a fresh stub and notebook; what the user had is kept. Returns the sentence that says where."""
     built = build.as_built(kata)
