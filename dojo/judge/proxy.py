@@ -103,8 +103,7 @@ class Attempt:
                 raise Died(Outcome.TIMED_OUT, "not run: the attempt has timed out already")
             self._worker = worker_handle.Worker(self.server, self.filename, self.readable, self.memory)
             try:
-                limit = worker_handle.CPU_LIMIT * worker_handle.LOAD_FACTOR
-                self.defined = next(self._worker.ask(self._contents(), limit=limit))["names"]
+                self.defined = self._worker.load(self._contents())["names"]
             except BaseException:
                 self._worker.end()
                 raise
