@@ -64,7 +64,7 @@ class LocalWorker(Worker):
         self.session = session.Session({"filename": filename})
         pdb.Pdb = Debugger  # type: ignore[misc]  # what breakpoint() and pdb.set_trace() open
 
-    def ask(self, *requests: Message, limit: float | None = None) -> Iterator[Message]:
+    def ask(self, *requests: Message, limit: float | None = None, wall: float | None = None) -> Iterator[Message]:
         """Do the requests here, each when its answer is wanted."""
         return map(self._answer, requests)
 
