@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from dojo.judge import protocol
 from dojo.judge.protocol import Message
 from dojo.judge.proxy import Attempt
-from dojo.judge.worker import session
+from dojo.judge.worker import errors, session
 from dojo.judge.worker_handle import Worker
 from dojo.verdict.failures import Died, LeftDebugger, Raised
 from dojo.verdict.types import Outcome
@@ -76,8 +76,8 @@ class LocalWorker(Worker):
         except session.Unanswerable as error:
             raise Died(Outcome.WRONG, str(error)) from None
         except Exception as error:
-            own = any(frame.filename == self.session.filename for frame in session.frames(error))
-            raise Raised(**self.session.explain(error)) from (error if own else None)
+            own = any(frame.filename == self.session.filename for frame in errors.frames(error))
+            raise Raised(**errors.explain(error, self.session.files)) from (error if own else None)
         return _sent(reply)
 
     def cpu_seconds(self) -> float:
