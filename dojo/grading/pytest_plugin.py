@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest._io import TerminalWriter
@@ -249,7 +249,7 @@ def chooser(words: str) -> Callable[[int, str], bool]:
         expression = None
 
     def chosen(number: int, name: str) -> bool:
-        known = f"{readable(name)} {name}".casefold()
+        known = f"{readable(name)} {readable(name, wrong=True)} {name}".casefold()
         if words.casefold() in known:
             return True
 
@@ -274,12 +274,14 @@ def fault_of(item: pytest.Function, attempt: Attempt, reference: Attempt) -> Fau
 
 def draw_for(item: pytest.Item, seed: int) -> Draw:
     """Fresh inputs for a check, the same for the same seed."""
-    return Draw(seed * 1_000_003 + zlib.crc32(name_of(item).encode()))
+    return Draw(seed * 1_000_003 + zlib.crc32(item.nodeid.partition("::")[2].encode()))
 
 
 def name_of(item: pytest.Item) -> str:
-    """`TestRoPEReal::test_values_match_the_definition`, which `terminal.readable` makes a sentence of."""
-    return item.nodeid.partition("::")[2]
+    """`Testsoftmax::test_values_match_the_definition`: the check, and of what callable, as the kata writes it."""
+    own: Any = getattr(item, "cls", None)
+    path = item.nodeid.partition("::")[2]
+    return f"Test{own.name}{path.removeprefix(own.__name__)}" if hasattr(own, "name") else path
 
 
 def _unparametrized(item: pytest.Item) -> str:

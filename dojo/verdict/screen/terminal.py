@@ -149,7 +149,8 @@ class Screen:
 
     def _heading(self, check: Check, lead: str, before: str, brief: bool = False) -> None:
         mark, style = MARKS.get(check.outcome, WRONG_MARK)
-        spans = [(f"{mark} ", style), (before, "dim"), (readable(check.name), "" if check.outcome.harmless else "bold")]
+        name = readable(check.name, check.outcome is Outcome.WRONG)
+        spans = [(f"{mark} ", style), (before, "dim"), (name, "" if check.outcome.harmless else "bold")]
         if check.outcome is not Outcome.PASSED:
             why = f", {check.diagnosis}" if brief and check.diagnosis else _because(check)
             spans += [(f": {check.outcome.value}", style)] if check.outcome is not Outcome.WRONG else []
