@@ -15,6 +15,7 @@ from dojo.contracts import (
     Call,
     Contract,
     Draw,
+    Equivalent,
     Fault,
     KnownBugs,
     Label,
