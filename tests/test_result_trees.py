@@ -398,7 +398,10 @@ def test_wrong_attempts_end_in_their_sentence(mistake: str, judged: Callable[[st
     assert sentence in told(verdict)
 
 
-def test_a_grader_that_cannot_be_imported_is_told_as_its_own_fault(tmp_path: Path, server: ForkServer) -> None:
+def test_a_grader_that_cannot_be_imported_is_told_as_its_own_fault(
+    tmp_path: Path, server: ForkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog, "ROOT", tmp_path)
     for folder, text in {"solutions": MASTER, "graders": "import nothing_of_the_kind\n", "katas": ""}.items():
         (tmp_path / folder / "basics").mkdir(parents=True)
         (tmp_path / folder / "basics" / "made.py").write_text(text)
