@@ -74,7 +74,7 @@ def _reset(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
 
 def _build(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     from dojo.cli import selection
-    from dojo.content import build, catalog
+    from dojo.content import build, catalog, master
 
     if not args.check:
         selection.relocate(catalog.katas().values())
@@ -84,9 +84,12 @@ def _build(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
         return 0
     from dojo.grading import claims
 
-    loose = [end for kata in catalog.katas().values() for end in claims.loose_ends(kata)]
+    found = catalog.katas().values()
+    loose = [end for kata in found for end in claims.loose_ends(kata)]
     print("\n".join([*loose, f"{len(loose)} claims without a check or checks without a claim"]))
-    return 0 if clean and not loose else 1
+    faults = [fault for kata in found for fault in master.question_faults(kata)]
+    print("\n".join([*faults, f"{len(faults)} faults of the questions of interviewers"]))
+    return 0 if clean and not loose and not faults else 1
 
 
 def _sync(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:

@@ -163,7 +163,7 @@ def explain(args: argparse.Namespace) -> int:
         raise Trouble(f"name a kata, as in `{typed('mock rope --explain')}`")
     for kata in catalog.select(args.names):
         print(f"{kata.title}\n", flush=True)
-        Screen(sys.stdout).markdown(master.questions(kata))
+        Screen(sys.stdout).markdown(master.follow_ups(kata))
         print(flush=True)
     return 0
 
