@@ -81,11 +81,11 @@ def proposals(count: int) -> str:
 def main(args: argparse.Namespace) -> int:
     """List, compare, restore, export or import attempts."""
     if args.export:
-        print(f"{counted(database.export(args.export))} written to {args.export}")
+        print(f"{counted(*database.export(args.export))} written to {args.export}")
         return 0
     if getattr(args, "import"):
-        new, old = database.take_in(getattr(args, "import"))
-        print(f"{counted(new)} taken in; known already: {old}")
+        *new, old = database.take_in(getattr(args, "import"))
+        print(f"{counted(*new)} taken in; known already: {old}")
         return 0
     if not args.name:
         print(overview())
@@ -176,9 +176,10 @@ def show_difference(kata: Kata, attempts: list[Attempt], first: int, second: int
     return 0
 
 
-def counted(attempts: int) -> str:
-    """A number of attempts in words."""
-    return f"{attempts} attempt{'s' * (attempts != 1)}"
+def counted(attempts: int, answers: int = 0) -> str:
+    """A number of attempts in words, and one of answers to questions."""
+    said = f"{attempts} attempt{'s' * (attempts != 1)}"
+    return f"{said} and {answers} answer{'s' * (answers != 1)}" if answers else said
 
 
 def restore(kata: Kata, attempt: Attempt) -> str:
