@@ -329,6 +329,6 @@ def test_a_pass_says_what_it_took_how_the_track_stands_and_what_comes_next(monke
     told = progress.after_pass(katas["softmax"], katas)
     assert re.fullmatch(r"7 min, par is 10 · (no|\d+) hints? · basics: 1 of 6 passed", told[0])
     assert re.fullmatch(r"  nox -s reveal -- softmax +the explained solution", told[1])
-    assert re.fullmatch(r"  nox -s mock -- softmax --explain +follow-up questions", told[2])
+    assert re.fullmatch(r"  nox -s quiz -- softmax +what interviewers ask next", told[2])
     assert re.fullmatch(r"  nox -s show -- \w+ +the kata that comes next", told[3])
     assert max(map(len, told)) <= 80

@@ -114,9 +114,17 @@ def _sync(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
 
 
 def _mock(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    if args.track and (args.names or args.random):
+        parser.error("--track chooses the katas: leave out NAME and --random")
     from dojo.practice.interview import mock
 
     return mock.main(args)
+
+
+def _quiz(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    from dojo.practice.interview import quiz
+
+    return quiz.main(args)
 
 
 def _hunt(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
@@ -212,10 +220,19 @@ COMMANDS = {
         _mock,
         (
             ("rope --minutes 25", ""),
+            ("rope --real", "no verdict before the end, no hints"),
+            ("--track attention --minutes 60", "several, with breaks"),
             ("--random 2 --level 2", ""),
             ("--resume", "the one that was cut off"),
             ("rope --explain", "what is asked afterwards"),
         ),
+    ),
+    "quiz": Command(
+        PRACTISE,
+        "answer what interviewers ask next, when it is due",
+        arguments.quiz,
+        _quiz,
+        (("", "two minutes of what is due"), ("rope", "of this kata, new ones too"), ("rope --all", "")),
     ),
     "hunt": Command(
         PRACTISE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterable
@@ -30,6 +31,7 @@ UNUSED = """
     cacheprovider capture doctest faulthandler junitxml legacypath logging monkeypatch pastebin recwarn setuponly
     setupplan stepwise subtests terminal threadexception tmpdir unittest unraisableexception warnings
 """
+ASSERTS = re.compile(r"^ *(assert\b|[^#\n]*\bassert_)", re.MULTILINE)
 GRADER_WATCHDOG = 300  # seconds that pytest-timeout gives one check: the judge's own deadlines come long before
 
 
@@ -88,8 +90,8 @@ def run(
 class ScriptRun:
     """What came of running an attempt's file as a script."""
 
-    outcome: str  # runs, raises or wrong: an assert of its own does not hold
-    error: str = ""  # in the words of Python or of the judge
+    outcome: str  # `runs`, `raises`, or `wrong`: an assert of its own does not hold
+    error: str = ""  # in the words of Python or of the judge; or what a file that runs leaves open
     lines: str = ""  # of the attempt, where it was raised
     printed: str = ""
 
@@ -113,6 +115,8 @@ def run_script(entry: Entry, server: ForkServer | FreshStarts) -> ScriptRun:
             error, lines = said[Label.EVENT].removeprefix("the attempt raised "), said.get(Label.TRACEBACK, "")
     printed = attempt.take_printed()
     attempt.close()
+    if outcome == "runs" and not ASSERTS.search(entry.source):
+        error = "it asserts nothing, so nothing is tested"
     return ScriptRun(outcome, error, lines, printed)
 
 

@@ -84,13 +84,14 @@ def hidden(kata: Kata, bugs: list[Bug]) -> str:
 def answer(held: TimedSession, final: dict[str, Verdict]) -> None:
     """Print what was planted and why it is a mistake."""
     from dojo.contracts.checks.known_bugs import bugs_of
+    from dojo.practice.interview.status_line import clock
 
     for name in held.katas:
         kata = catalog.katas()[name]
         known = {bug.name: bug for bug in bugs_of(kata)}
         passed = name in final and final[name].verdict == "passed"
         took = next((e.at for e in held.events if e.kata == name and e.verdict == "passed"), None)
-        print(f"{kata.title} ({name}): {'solved in ' + mock.clock(took) if passed else 'not solved'}")
+        print(f"{kata.title} ({name}): {'solved in ' + clock(took) if passed else 'not solved'}")
         for planted in held.planted.get(name, []):
             bug = known.get(planted)
             print(f"  planted: {planted}" + (f" — {bug.why}" if bug else ""))
