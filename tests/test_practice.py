@@ -27,6 +27,7 @@ from tests.conftest import Grade
 
 RIGHT = Path(__file__).parent / "attempts" / "basics" / "softmax"
 WRONG = "import torch\n\n\ndef softmax(x, dim=-1):\n    e = x.exp()\n    return e / e.sum(dim, keepdim=True)\n"
+LEAVE = ("Enter shows", terminal.press(b"\x03"))  # no questions
 
 
 def right() -> str:
@@ -55,6 +56,7 @@ def test_a_mock_grades_every_save_gives_hints_and_ends_with_a_scorecard(project:
         ("from now", write(project, "mocks", WRONG)),
         ("just this", terminal.press(b"h\n")),
         ("hint 1 of", write(project, "mocks", right())),
+        LEAVE,
     ]
     shown, status = terminal.run(["mock", "softmax", "--minutes", "3"], steps, project)
     assert status == 0, shown
@@ -123,7 +125,7 @@ def test_every_command_tells_of_failures_after_a_pass(project: Path) -> None:
 
 
 def test_the_deadline_ends_a_mock_and_the_last_saved_file_counts(project: Path) -> None:
-    steps = [("from now", write(project, "mocks", WRONG))]
+    steps = [("from now", write(project, "mocks", WRONG)), LEAVE]
     shown, status = terminal.run(["mock", "softmax", "--minutes", "0.12", "--no-record"], steps, project)
     assert status == 1
     assert "the time is up" in shown
@@ -144,7 +146,7 @@ def test_a_mock_that_was_cut_off_goes_on_with_the_time_that_was_left(project: Pa
     assert held.end is timed_session.End.OPEN
     assert 1 < held.spent < 30
     folder = str(newest(project, "mocks"))
-    shown, _ = terminal.run(["mock", "--resume", folder], [("from now", terminal.press(b"q\n"))], project)
+    shown, _ = terminal.run(["mock", "--resume", folder], [("from now", terminal.press(b"q\n")), LEAVE], project)
     assert "ended by you" in shown
     assert timed_session.load(newest(project, "mocks")).spent > held.spent
     assert "is over" in terminal.run(["mock", "--resume", folder], [], project)[0]
