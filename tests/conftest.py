@@ -17,7 +17,7 @@ from dojo.grading.options import Entry, Options
 from dojo.grading.run import run
 from dojo.judge import pool
 from dojo.judge.fork_server import ForkServer
-from dojo.judge.worker import confinement
+from dojo.judge.worker.isolation import confinement
 from dojo.verdict.types import Check, Outcome, Verdict
 
 SEED = 20261120
