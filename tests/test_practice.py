@@ -185,8 +185,14 @@ def test_a_session_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         timed_session.load(tmp_path)
 
 
-def test_every_kata_has_questions_with_answers() -> None:
+def test_every_kata_has_six_questions_with_points_and_a_source() -> None:
+    form = re.compile(r"[^\n]+\?\n\n(- [^\n]+\n(  [^\n]+\n)*){2,5}\nSource: [^-].+?(arXiv:|https://)\S+\.", re.DOTALL)
     for kata in catalog.katas().values():
-        asked = master.questions(kata)
-        assert asked.count("?**") >= 3, kata.name
+        cells = master.split(master.read_text(kata.master))[1]
+        (asked,) = (cell.prose for cell in cells if "questions" in cell.tags)
+        opening, *parts = re.split(r"^### ", asked, flags=re.MULTILINE)
+        assert opening.strip() == "## What interviewers ask next", kata.name
+        assert len(parts) >= 6, kata.name
+        for part in parts:
+            assert form.fullmatch(part.strip()), f"{kata.name}: {part}"
         assert asked not in master.statement(kata)
