@@ -167,15 +167,18 @@ def hold_rounds(rounds: Sequence[TimedSession], args: argparse.Namespace) -> int
 
 
 def hold(
-    held: TimedSession, args: argparse.Namespace, conclude: Callable[[TimedSession, dict[str, Verdict]], None]
+    held: TimedSession,
+    args: argparse.Namespace,
+    conclude: Callable[[TimedSession, dict[str, Verdict]], None],
+    started: ResidentGrader | None = None,
 ) -> int:
-    """Hold a hunt: say what is asked, hold the session, grade once more, and conclude."""
+    """Hold a hunt and conclude it; with a grader that has started, if any."""
     from dojo.grading.resident import ResidentGrader
     from dojo.verdict.screen.terminal import Screen
 
     screen = Screen(sys.stdout)
     # In a hunt the name of the mistake is the answer.
-    with ResidentGrader(fresh_seed(), diagnose=False) as grader:
+    with started or ResidentGrader(fresh_seed(), diagnose=False) as grader:
         final = write_code(held, args, grader, screen)
     if final is None:
         return cut_off([held], held)
@@ -192,7 +195,7 @@ def write_code(
     known = catalog.katas()
     for name in held.katas:
         kata = known[name]
-        print(f"\n{kata.title}: write in {kata.say(held.path(name))}\n", flush=True)
+        print(f"\n{kata.title}: {held.asks(name)} {kata.say(held.path(name))}\n", flush=True)
         screen.markdown(master.statement(kata))
     runner = Runner(held, grader, screen)
     told = SILENT if held.silent else "Every save is graded."

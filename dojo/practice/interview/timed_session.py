@@ -72,6 +72,7 @@ class TimedSession:
     events: list[Event] = field(default_factory=list)
     end: End = End.OPEN
     planted: dict[str, list[str]] = field(default_factory=dict)  # of a hunt: the names of the bugs
+    handed_out: dict[str, str] = field(default_factory=dict)  # what stood in each file at the beginning
     silent: bool = False  # no verdict before the end: a save runs the file, and that is all that is told
     real: bool = False  # as in an interview: no hints
     ran: dict[str, str] = field(default_factory=dict)  # of a silent one: what came of the last run of each file
@@ -91,6 +92,11 @@ class TimedSession:
         """What is in a kata's file now. Raises Trouble."""
         kata, path = catalog.katas()[name], self.path(name)
         return Entry.of_file(kata, path, kata.say(path))
+
+    def asks(self, kata: str) -> str:
+        """What is to be done, before the name of the file."""
+        count = len(self.planted.get(kata, []))
+        return "write in" if count == 0 else "find the bug in" if count == 1 else f"find the {count} bugs in"
 
     def save(self) -> None:
         """Write the state."""
@@ -157,7 +163,7 @@ def begin(
 ) -> TimedSession:
     """A folder with a file for each kata."""
     folder, names = folder or new_folder(kind, katas), [kata.name for kata in katas]
-    session = TimedSession(folder, kind, names, seconds, silent=silent or real, real=real)
+    session = TimedSession(folder, kind, names, seconds, handed_out=sources, silent=silent or real, real=real)
     for kata in katas:
         files.write_atomic(session.path(kata.name), sources[kata.name])
     session.save()
@@ -226,8 +232,9 @@ class Runner:
         except Trouble as trouble:
             self._say(f"dojo: {trouble}")
             return
-        if master.is_untouched(self.known[name], entry.source):
-            return
+        fresh = entry.source == self.session.handed_out.get(name) and self.session.last(name) is None
+        if fresh or master.is_untouched(self.known[name], entry.source):
+            return  # it is being read: nothing is graded before the first save
         self.graded, self._saved = name, self.session.spent
         self.grader.begin(entry, script=self.session.silent)
 
