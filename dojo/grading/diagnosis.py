@@ -7,14 +7,16 @@ from typing import Generic, TypeVar
 
 from dojo.contracts.checks.known_bugs import Bug, same_failure
 from dojo.verdict.failures import Fault, Raised
-from dojo.verdict.types import Outcome
+from dojo.verdict.types import Label, Outcome
 
 # A kata's diagnosis may run known bugs through checks this often: twice all bugs of the largest kata, some seconds of
 # it. What it has not found by then it leaves out. No clock has a say: a busy machine gives the same diagnosis.
 QUESTIONS = 150
 DIAGNOSABLE = (Outcome.WRONG, Outcome.CRASHED)
 # What Python itself raises tells of a slip in the code, whatever known bug happens to raise the same.
-PYTHONS_OWN = frozenset({"NameError", "UnboundLocalError", "TypeError", "AttributeError", "IndexError", "KeyError"})
+PYTHONS_OWN = frozenset(
+    {"NameError", "UnboundLocalError", "TypeError", "AttributeError", "IndexError", "KeyError", "NotImplementedError"}
+)
 
 Check = TypeVar("Check")
 
@@ -30,6 +32,7 @@ class Diagnosis(Generic[Check]):
         self._outcome = outcome
         self._known: dict[tuple[str, Check], Fault | None] = {}
         self._failures: list[tuple[Check, Fault]] = []
+        self._unknown: set[str] = set()  # lines of the attempt whose exception no known bug raises
 
     def of(self, check: Check, fault: Fault, passed: Iterable[Check]) -> Bug | None:
         """The one known bug that fails this check and those before it in the same way, if there is exactly one.
@@ -39,6 +42,8 @@ class Diagnosis(Generic[Check]):
         only if it equals the attempt in the first check that failed too, or in half of all that have.
         """
         if fault.outcome not in DIAGNOSABLE or (isinstance(fault, Raised) and fault.kind in PYTHONS_OWN):
+            return None
+        if (line := _line_that_raised(fault)) in self._unknown:
             return None
         alike = []
         for bug in self._suspects:
@@ -52,7 +57,10 @@ class Diagnosis(Generic[Check]):
                 alike = [bug for bug in alike if self._run(bug, other_check) is None]
                 if len(alike) < 2 or self._exhausted():
                     break
-        self._failures.append((check, fault))
+        if line and not alike:
+            self._unknown.add(line)  # nor does it speak against what wrong values elsewhere equal
+        else:
+            self._failures.append((check, fault))
         alike = [bug for bug in alike if self._agrees(bug)]
         self._suspects = alike or self._suspects
         return alike[0] if len(alike) == 1 else None
@@ -71,3 +79,9 @@ class Diagnosis(Generic[Check]):
         if key not in self._known:
             self._known[key] = self._outcome(bug, check)
         return self._known[key]
+
+
+def _line_that_raised(fault: Fault) -> str:
+    """The attempt's own line that ended a check with an exception; nothing of another failure."""
+    lines = [s.text for s in fault.sections if s.label is Label.TRACEBACK]
+    return f"{fault.kind} {lines[0]}" if isinstance(fault, Raised) and lines else ""
