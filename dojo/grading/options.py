@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dojo.content import master
+from dojo.content import build, master
 from dojo.content.catalog import Kata, Trouble, typed
 
 if TYPE_CHECKING:
@@ -88,14 +88,14 @@ def read(path: Path) -> str:
         if path.suffix == ".ipynb":
             import jupytext
 
-            return jupytext.writes(jupytext.read(path), fmt="py:percent")
+            return jupytext.writes(build.loads(path.read_bytes()), fmt="py:percent")
         return master.read_text(path)
     except OSError as error:
         raise Trouble(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise Trouble(f"{path} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
-    except Exception as error:
-        raise Trouble(f"{path} cannot be read as a notebook: {error}") from None
+    except build.NoNotebook as error:
+        raise Trouble(f"{path} is no notebook: it {error}. Save it from Jupyter, or name a Python file") from None
 
 
 def _command(kata: Kata) -> str:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest._io import TerminalWriter
@@ -102,7 +102,7 @@ class GraderPlugin:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.interrupted = False
+        self.interrupted: BaseException | None = None
         self.places: dict[str, int] = {}
         self.every: list[pytest.Function] = []
 
@@ -135,7 +135,7 @@ class GraderPlugin:
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         # pytest calls it an interruption too when a grader cannot be imported
-        self.interrupted = not isinstance(excinfo.value, pytest.Session.Interrupted)
+        self.interrupted = None if isinstance(excinfo.value, pytest.Session.Interrupted) else excinfo.value
 
 
 class Judging(GraderPlugin):
@@ -193,6 +193,10 @@ class Judging(GraderPlugin):
             if isinstance(fault, Wrong) and fault.expected is not None and fault.ratio is not None:
                 check.picture = picture(fault.got, fault.expected, fault.ratio, fault.axes)
             if not fault.outcome.harmless:
+                if self.options.debug:
+                    from dojo.judge.in_process import look_into
+
+                    look_into(fault)
                 self.explain(item, subject, check, fault)
             if not fault.outcome.harmless or fault.outcome is Outcome.SKIPPED:
                 raise
@@ -246,7 +250,7 @@ def chooser(words: str) -> Callable[[int, str], bool]:
         expression = None
 
     def chosen(number: int, name: str) -> bool:
-        known = f"{readable(name)} {name}".casefold()
+        known = f"{readable(name)} {readable(name, wrong=True)} {name}".casefold()
         if words.casefold() in known:
             return True
 
@@ -271,12 +275,14 @@ def fault_of(item: pytest.Function, attempt: Attempt, reference: Attempt) -> Fau
 
 def draw_for(item: pytest.Item, seed: int) -> Draw:
     """Fresh inputs for a check, the same for the same seed."""
-    return Draw(seed * 1_000_003 + zlib.crc32(name_of(item).encode()))
+    return Draw(seed * 1_000_003 + zlib.crc32(item.nodeid.partition("::")[2].encode()))
 
 
 def name_of(item: pytest.Item) -> str:
-    """`TestRoPEReal::test_values_match_the_definition`, which `terminal.readable` makes a sentence of."""
-    return item.nodeid.partition("::")[2]
+    """`Testsoftmax::test_values_match_the_definition`: the check, and of what callable, as the kata writes it."""
+    own: Any = getattr(item, "cls", None)
+    path = item.nodeid.partition("::")[2]
+    return f"Test{own.name}{path.removeprefix(own.__name__)}" if hasattr(own, "name") else path
 
 
 def _unparametrized(item: pytest.Item) -> str:

@@ -33,6 +33,10 @@ class Raised(Fault):
         self.kind, self.text, self.bases = kind, text, bases
 
 
+class LeftDebugger(KeyboardInterrupt):
+    """The user has left the debugger: no check goes on."""
+
+
 class Forbidden(Fault):
     """The attempt used, or reached for, what the contract rules out."""
 

@@ -39,13 +39,13 @@ class Screen:
         self._made: Console | None = None
         self._rows: list[Row] = []
 
-    def progress(self, total: int) -> Progress:
-        """A context in which `total` katas are graded: call it with the one graded now, `advance()` when it is done."""
+    def progress(self, names: Sequence[str], at_once: int = 1) -> Progress:
+        """A context in which these katas are graded, begun in this order: tell it which is `done`."""
         if self._force_plain or os.environ.get("NO_COLOR"):
-            return Progress(total, None)
+            return Progress(names, None)
         if not self._plain:
-            return Progress(total, self._console)
-        return Progress(total, (lambda: _console(sys.stderr)) if _takes_colour(sys.stderr) else None)
+            return Progress(names, self._console, at_once)
+        return Progress(names, (lambda: _console(sys.stderr)) if _takes_colour(sys.stderr) else None, at_once)
 
     def verdict(self, v: Verdict, verbose: bool = False) -> None:
         """One kata: heading, a line a tier, the causes of what failed, the line that sums it up, and what is next.
@@ -149,7 +149,8 @@ class Screen:
 
     def _heading(self, check: Check, lead: str, before: str, brief: bool = False) -> None:
         mark, style = MARKS.get(check.outcome, WRONG_MARK)
-        spans = [(f"{mark} ", style), (before, "dim"), (readable(check.name), "" if check.outcome.harmless else "bold")]
+        name = readable(check.name, check.outcome is Outcome.WRONG)
+        spans = [(f"{mark} ", style), (before, "dim"), (name, "" if check.outcome.harmless else "bold")]
         if check.outcome is not Outcome.PASSED:
             why = f", {check.diagnosis}" if brief and check.diagnosis else _because(check)
             spans += [(f": {check.outcome.value}", style)] if check.outcome is not Outcome.WRONG else []
