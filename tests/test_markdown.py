@@ -21,7 +21,7 @@ LINK = re.compile(r"\x1b\]8;([^\x1b]*)\x1b\\")
 
 def prose(kata):
     """All that is shown of a kata as Markdown."""
-    return "\n\n".join([master.statement(kata), *master.hints(kata), master.explanation(kata), master.questions(kata)])
+    return "\n\n".join([master.statement(kata), *master.hints(kata), master.explanation(kata), master.follow_ups(kata)])
 
 
 def page(text, columns=100):

@@ -14,7 +14,7 @@ import pytest
 from dojo.content import catalog, master
 from dojo.content.catalog import Trouble
 from dojo.practice import database
-from dojo.practice.interview import timed_session
+from dojo.practice.interview import status_line, timed_session
 from dojo.practice.progress import State
 from tests import terminal
 
@@ -165,18 +165,18 @@ def test_watch_grades_every_save_and_loses_nothing(project: Path) -> None:
 def test_the_status_line_of_a_session_fits(width: int, count: int) -> None:
     names = sorted(catalog.katas(), key=len, reverse=True)[:count]
     session = timed_session.TimedSession(Path(), "mock", names, 5999.0)
-    line = timed_session.status(session, False, width)
+    line = status_line.status(session, False, width)
     assert len(line) <= width
     assert line.startswith("99:59 left")
     scores = {"core": "10/12", "robust": "23/24", "fast": "4/4"}
     session.events = [timed_session.Event(9.0, names[0], "failed", {}, 1, 2, [], scores)]
-    line = timed_session.status(session, False, width)
+    line = status_line.status(session, False, width)
     assert len(line) <= width
     if width > 30:
         assert names[0] in line
         assert "10/12" in line
     session.events = [timed_session.Event(9.0, names[0], "empty", {}, 0, 0)]
-    assert "empty" not in timed_session.status(session, False, width)
+    assert "empty" not in status_line.status(session, False, width)
 
 
 def test_a_session_that_cannot_be_read_is_named(tmp_path: Path) -> None:

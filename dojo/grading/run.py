@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dojo.content import catalog
@@ -30,6 +32,7 @@ UNUSED = """
     cacheprovider capture doctest faulthandler junitxml legacypath logging monkeypatch pastebin recwarn setuponly
     setupplan stepwise subtests terminal threadexception tmpdir unittest unraisableexception warnings
 """
+ASSERTS = re.compile(r"^ *(assert\b|[^#\n]*\bassert_)", re.MULTILINE)
 GRADER_WATCHDOG = 300  # seconds that pytest-timeout gives one check: the judge's own deadlines come long before
 
 
@@ -82,6 +85,40 @@ def run(
     for verdict in verdicts.values():
         verdict.seconds = verdict.seconds or time.perf_counter() - begun
     return list(verdicts.values())
+
+
+@dataclass(frozen=True)
+class ScriptRun:
+    """What came of running an attempt's file as a script."""
+
+    outcome: str  # `runs`, `raises`, or `wrong`: an assert of its own does not hold
+    error: str = ""  # in the words of Python or of the judge; or what a file that runs leaves open
+    lines: str = ""  # of the attempt, where it was raised
+    printed: str = ""
+
+
+def run_script(entry: Entry, server: ForkServer | FreshStarts) -> ScriptRun:
+    """Run an attempt's file as `python FILE` would, in a worker; nothing is graded."""
+    from dojo.grading.options import Options
+    from dojo.verdict.failures import Fault, Raised
+    from dojo.verdict.types import Label
+
+    attempt = attempt_maker(Options(0), server)(entry.source, entry.label)
+    attempt.name = "__main__"
+    outcome, error, lines = "runs", "", ""
+    try:
+        attempt.worker()
+    except Fault as fault:
+        kind, text = (fault.kind, fault.text) if isinstance(fault, Raised) else ("", "")
+        if kind != "SystemExit" or text not in ("", "None", "0", "False"):
+            said = {section.label: section.text for section in fault.sections}
+            outcome = "wrong" if kind == "AssertionError" else "raises"
+            error, lines = said[Label.EVENT].removeprefix("the attempt raised "), said.get(Label.TRACEBACK, "")
+    printed = attempt.take_printed()
+    attempt.close()
+    if outcome == "runs" and not ASSERTS.search(entry.source):
+        error = "it asserts nothing, so nothing is tested"
+    return ScriptRun(outcome, error, lines, printed)
 
 
 def undefined(kata: Kata, attempt: Attempt) -> str:

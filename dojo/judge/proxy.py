@@ -33,6 +33,7 @@ class Attempt:
     memory: int | None = worker_handle.MEMORY
     device: str = "cpu"
     pickled_cells: PickledCells | None = None
+    name: str = "attempt"  # of its module; `__main__` runs it as a script
     timeouts: int = 0
     error_ratio: float = 0.0  # the largest error seen, in units of the allowed error
     parameter_names: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)  # by class and how it is built
@@ -104,7 +105,7 @@ class Attempt:
 
     def _contents(self) -> Message:
         if self.pickled_cells is None:
-            return {"do": "load", "source": self.source}
+            return {"do": "load", "source": self.source, "name": self.name}
         pickled = torch.frombuffer(bytearray(self.pickled_cells.pickled), dtype=torch.uint8)
         return {"do": "unpack", "pickled": pickled, "cells": [list(cell) for cell in self.pickled_cells.cells]}
 

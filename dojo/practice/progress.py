@@ -149,7 +149,7 @@ def after_pass(kata: Kata, katas: Mapping[str, Kata]) -> list[str]:
     count = hints_taken(kata)
     hinted = f"{count} hint{'s' * (count != 1)}" if count else "no hint"
     upcoming = [due.kata.name for due in schedule.propose(katas, found) if due.kata != kata][:1]
-    steps = {f"reveal {kata.name}": "the explained solution", f"mock {kata.name} --explain": "follow-up questions"}
+    steps = {f"reveal {kata.name}": "the explained solution", f"quiz {kata.name}": "what interviewers ask next"}
     steps |= {f"show {name}": "the kata that comes next" for name in upcoming}
     width = max(map(len, map(typed, steps)))
     return [
