@@ -133,8 +133,9 @@ class GraderPlugin:
         only = self.options.only
         items[:] = [item for item in kept[first::step] if only is None or {name_of(item), _unparametrized(item)} & only]
 
-    def pytest_keyboard_interrupt(self) -> None:
-        self.interrupted = True
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        # pytest calls it an interruption too when a grader cannot be imported
+        self.interrupted = not isinstance(excinfo.value, pytest.Session.Interrupted)
 
 
 class Judging(GraderPlugin):

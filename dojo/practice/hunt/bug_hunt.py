@@ -83,7 +83,7 @@ def begin(katas: list[Kata], wishes: list[Wish], minutes: float | None, server: 
     from dojo.contracts.checks.known_bugs import bugs_of
 
     if sys.stdout.isatty():
-        print("planting …", end="", flush=True)
+        print("planting, and checking that every bug shows …", end="", flush=True)
     found = planting.choose_for_all(wishes, server)
     if sys.stdout.isatty():
         print("\r\x1b[2K", end="", flush=True)
