@@ -198,7 +198,7 @@ def test_the_scorecard_tells_the_whole_course(tmp_path: Path, capsys: pytest.Cap
         "everything         11:40, 117% of par (10 min)",
     ):
         assert words in shown
-    assert "failed longest     values match, 3:20" in shown
+    assert "failed longest     3:20, values match" in shown
     assert "hard               Why?" in shown
     assert "earlier mocks      none: this is the first" in shown
 

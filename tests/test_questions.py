@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sqlite3
 import sys
 import time
@@ -65,6 +66,17 @@ def test_what_questions_lack_is_told_with_file_and_question(asking: Kata) -> Non
     assert "“What does `dtype` decide?” has no points (`- …`)" in told
     assert "“Why is $x$ divided?” has no paragraph `Source: …`" in told
     assert "“Why is $x$ divided?” is asked 2 times" in told
+
+
+@pytest.mark.parametrize("kata", catalog.katas().values(), ids=lambda kata: kata.name)
+def test_every_kata_has_six_questions_with_points_and_a_source(kata: Kata) -> None:
+    assert master.question_faults(kata) == []
+    for question in master.questions(kata):
+        assert question.text.endswith("?")
+        assert 2 <= len(question.points) <= 5, question
+        assert re.search(r"arXiv:\d|https://", question.source), question
+    assert "### " not in "".join(text for question in master.questions(kata) for text in question.points)
+    assert master.follow_ups(kata) not in master.statement(kata)
 
 
 @pytest.fixture(autouse=True)

@@ -41,7 +41,7 @@ def _card(held: TimedSession, kata: Kata, last: Verdict | None, earlier: Sequenc
     whole = first(events, "passed")
     rows = {
         "verdict": state_of(last.verdict, last.tiers) if last else "no file",
-        "first run": clock(next((e.at for e in events if e.verdict != "broken"), None)),
+        "first run": clock(next((e.at for e in events if e.ran and e.verdict != "broken"), None)),
         "core": clock(next((e.at for e in events if e.tiers.get("core") == "passed"), None)),
         "everything": clock(whole) + compared(whole, kata),
         "gradings": str(len(events)),
@@ -50,11 +50,12 @@ def _card(held: TimedSession, kata: Kata, last: Verdict | None, earlier: Sequenc
     }
     longest = failed_longest(events, held.spent)
     if longest and longest[1] >= 1:
-        rows["failed longest"] = f"{longest[0]}, {clock(longest[1])}"
+        rows["failed longest"] = f"{clock(longest[1])}, {longest[0]}"
     with contextlib.suppress(Unreadable):
         rows["stands now"] = progress.standings([kata])[kata.name].state
     told = [f"  {label:<17}  {value}" for label, value in rows.items()]
-    return [f"{kata.title} ({kata.name})", *plot(events, held.spent, 60.0 * kata.minutes), *told, *_rated(held, kata)]
+    card = [f"{kata.title} ({kata.name})", *plot(events, held.spent, 60.0 * kata.minutes), *told, *_rated(held, kata)]
+    return [row if len(row) <= WIDTH else f"{row[: WIDTH - 2].rstrip()} …" for row in card]
 
 
 def plot(events: Sequence[Event], spent: float, par: float) -> list[str]:
@@ -131,7 +132,6 @@ def _rated(held: TimedSession, kata: Kata) -> list[str]:
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     rows = [f"  {word:<17}  {plain(text, encoding)}" for text, word in asked.items()]
     left = len(held.ratings.get(kata.name, {})) - len(asked)
-    rows = [row if len(row) <= WIDTH else f"{row[: WIDTH - 2].rstrip()} …" for row in rows]
     count = f"{len(asked)} asked" + (f", {left} left" if left else "")
     return [f"  {'questions':<17}  {count}", *rows] if asked or left else []
 

@@ -21,6 +21,7 @@ from dojo.content.catalog import Kata, Trouble
 from dojo.grading.options import Entry
 from dojo.practice.interview.status_line import clock, status
 from dojo.verdict.screen.text import clean, encodable
+from dojo.verdict.types import Outcome, Tier
 
 if TYPE_CHECKING:
     from dojo.grading.resident import ResidentGrader
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from dojo.verdict.types import Verdict
 
 STATE = "interview.json"
+STOPPED = (Outcome.CRASHED, Outcome.TIMED_OUT, Outcome.SKIPPED)
 SHOWN = 20  # lines of what a file printed
 HEARTBEAT = 2.0  # seconds between two writings of the state
 
@@ -54,6 +56,7 @@ class Event:
     checks: int
     failing: list[str] = field(default_factory=list)
     scores: dict[str, str] = field(default_factory=dict)  # by tier, as 5/7
+    ran: bool = True  # whether a check of the core tier was not met by an exception or a hang
 
 
 @dataclass
@@ -113,9 +116,9 @@ class TimedSession:
         for tier in verdict.tiers:
             mine = [check.outcome.harmless for check in verdict.checks if check.tier == tier]
             scores[tier] = f"{sum(mine)}/{len(mine)}"
-        self.events.append(
-            Event(at, name, verdict.verdict, verdict.tiers, passed, len(verdict.checks), failing, scores)
-        )
+        ran = any(check.tier is Tier.CORE and check.outcome not in STOPPED for check in verdict.checks)
+        counts = passed, len(verdict.checks)
+        self.events.append(Event(at, name, verdict.verdict, verdict.tiers, *counts, failing, scores, ran))
 
     def last(self, kata: str) -> Event | None:
         """The latest grading of a kata."""
@@ -240,7 +243,7 @@ class Runner:
         name = self.graded or ""
         word = "is wrong on the example you gave" if run.outcome == "wrong" else run.outcome
         self.session.ran[name] = run.outcome
-        said = f"{clock(self.session.spent)} · {name} {word}{run.error and ': ' + run.error}"
+        said = f"{clock(self._saved)} · {name} {word}{run.error and ': ' + run.error}"
         printed = [f"  │ {line}" for line in clean(f"{run.printed}\n{run.lines}") if line]
         cut = [f"  … {len(printed) - SHOWN} lines before"] if len(printed) > SHOWN else []
         self._say(encodable("\n".join([*clean(said), *cut, *printed[-SHOWN:]]), sys.stdout))
