@@ -88,15 +88,15 @@ class TimedSession:
         """The file to write in."""
         return self.folder / f"{kata}.py"
 
-    def entry(self, name: str) -> Entry:
-        """What is in a kata's file now. Raises Trouble."""
-        kata, path = catalog.katas()[name], self.path(name)
-        return Entry.of_file(kata, path, kata.say(path))
-
     def asks(self, kata: str) -> str:
         """What is to be done, before the name of the file."""
         count = len(self.planted.get(kata, []))
         return "write in" if count == 0 else "find the bug in" if count == 1 else f"find the {count} bugs in"
+
+    def entry(self, name: str) -> Entry:
+        """What is in a kata's file now. Raises Trouble."""
+        kata, path = catalog.katas()[name], self.path(name)
+        return Entry.of_file(kata, path, kata.say(path))
 
     def save(self) -> None:
         """Write the state."""
@@ -163,7 +163,7 @@ def begin(
 ) -> TimedSession:
     """A folder with a file for each kata."""
     folder, names = folder or new_folder(kind, katas), [kata.name for kata in katas]
-    session = TimedSession(folder, kind, names, seconds, handed_out=sources, silent=silent or real, real=real)
+    session = TimedSession(folder, kind, names, seconds, silent=silent or real, real=real, handed_out=sources)
     for kata in katas:
         files.write_atomic(session.path(kata.name), sources[kata.name])
     session.save()
