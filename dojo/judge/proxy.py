@@ -104,13 +104,14 @@ class Attempt:
             self._worker = worker_handle.Worker(self.server, self.filename, self.readable, self.memory)
             try:
                 limit = worker_handle.CPU_LIMIT * worker_handle.LOAD_FACTOR
-                self.defined = next(self._worker.ask(self._contents(), limit=limit))["names"]
+                self.defined = next(self._worker.ask(self.contents(), limit=limit))["names"]
             except BaseException:
                 self._worker.end()
                 raise
         return self._worker
 
-    def _contents(self) -> Message:
+    def contents(self) -> Message:
+        """The request that loads this attempt."""
         if self.pickled_cells is None:
             return {"do": "load", "source": self.source}
         pickled = torch.frombuffer(bytearray(self.pickled_cells.pickled), dtype=torch.uint8)

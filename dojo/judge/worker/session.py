@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from dojo.judge import protocol
 from dojo.judge.protocol import Args, Kwargs, Message
-from dojo.judge.worker import instrumentation
+from dojo.judge.worker import instrumentation, trial
 from dojo.judge.worker.global_state import LASTING, global_state, settle
 from dojo.verdict.failures import no_tensor
 
@@ -34,13 +34,16 @@ class Unanswerable(Exception):
 class Session:
     """One attempt, loaded, and the objects and calls that the judge still refers to."""
 
-    def __init__(self, config: Message) -> None:
+    def __init__(self, config: Message, hide: trial.Hide | None = None) -> None:
         self.filename: str = config["filename"]
         self.files: dict[str, str] = {self.filename: self.filename}  # the attempt's own, and what to call each
         self.module: types.ModuleType | None = None
         self.objects: dict[int, Any] = {}
         self.calls: dict[int, tuple[list[Tensor], dict[str, nn.Parameter], Any]] = {}
         self.next = 0
+        self.hide = hide
+        self.trial: trial.Trial | None = None
+        self.given: dict[str, Any] = {}  # what the attempt's module has from the start
 
     def number(self) -> int:
         self.next += 1
@@ -66,6 +69,7 @@ class Session:
         """Make the module of the attempt."""
         module = types.ModuleType("attempt")
         module.__file__ = self.filename
+        module.__dict__.update(self.given)
         sys.modules["attempt"] = module
         fill(module.__dict__)
         self.module = module
@@ -285,6 +289,7 @@ class Session:
         found: list[Message] = []
         for request in requests:
             found.append(self.answer(request))
+            request.clear()  # a test must not find the program that it judges
             if found[-1].keys() & protocol.FAILURES:
                 break
         return found
@@ -302,6 +307,8 @@ class Session:
 
     def explain(self, error: BaseException) -> Message:
         """The exception in plain data, with the attempt's own lines and none of ours."""
+        if self.trial is not None:
+            self.trial.uncover()
         text = _safe_text(error)
         passed = frames(error)
         if isinstance(error, NotImplementedError) and not text and passed[-1].filename != self.filename:
@@ -322,6 +329,7 @@ REQUESTS = """
 """
 
 HANDLERS: dict[str, Callable[..., Message]] = {name: getattr(Session, name) for name in REQUESTS.split()}
+HANDLERS |= {"implement": trial.implement, "run_test": trial.run_test}
 
 
 def frames(error: BaseException) -> list[traceback.FrameSummary]:

@@ -1,0 +1,232 @@
+"""A test that an attempt defines, run on one implementation of its kata, which it must judge by what that does.
+
+The implementation is there before the attempt's file runs. A hook then keeps the test from reading it: its code, the
+values of its defaults, and frames, which would tell implementations apart by more than their behaviour.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import random
+import sys
+import time
+import types
+from collections.abc import Callable
+from importlib import _bootstrap
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from dojo.judge.protocol import Message
+
+if TYPE_CHECKING:
+    from dojo.judge.worker.session import Session
+
+PROGRAM = "program"
+MOST_JUNK = 200_000  # bytes that are taken before a program is made, so that its address says nothing
+UNREAD = frozenset("__code__ __defaults__ __kwdefaults__ f_code".split())
+FRAMES = frozenset("tb_frame gi_frame gi_code cr_frame cr_code ag_frame ag_code".split())
+TRACING = frozenset("sys.settrace sys.setprofile sys.monitoring.register_callback sys._current_frames".split())
+IMPORTING = vars(_bootstrap)
+UNIMPORTED = frozenset({"inspect", "dis"})
+CLOCKS = "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time process_time_ns".split()
+LOOSE = {"rtol": 1e-3, "atol": 1e-4}  # beyond what float32 inside of a right program costs
+
+
+class Refused(PermissionError, ValueError):
+    """The test reached for what it may not judge by. Python's own callers of `_getframe` expect a ValueError."""
+
+
+Names = dict[str, Any]  # of a module
+Hide = Callable[[list[Names]], None]
+
+
+def curtain() -> Hide:
+    """What hides the code of these modules from now on, of none for nothing. Made before a worker is confined."""
+    hidden: list[Names] = []
+
+    # An attempt can change builtins and this module: what the hook uses is its own.
+    def hook(
+        event: str, args: tuple[Any, ...], unread: Any = UNREAD, frames: Any = FRAMES, tracing: Any = TRACING,
+        kind: Any = type, function: Any = types.FunctionType, frame_type: Any = types.FrameType, refused: Any = Refused,
+        importing: Any = IMPORTING,
+    ) -> None:  # fmt: skip
+        if not hidden:
+            return
+        if event == "object.__getattr__":
+            value, name = args
+            if name in frames:
+                raise refused(f"a test may not look at frames ({name}): it judges by what the program does")
+            if name in unread and (kind(value) is function or kind(value) is frame_type):
+                names = value.__globals__ if kind(value) is function else value.f_globals
+                for each in hidden:
+                    if names is each:
+                        raise refused(f"a test may not read the program ({name}): it judges by what the program does")
+        elif event in tracing:
+            raise refused(f"a test may not look at frames ({event}): it judges by what the program does")
+        elif event == "sys._getframe":
+            frame = args[0]
+            while frame is not None and frame.f_globals is not importing:  # libraries look around as they load
+                for each in hidden:
+                    if frame.f_globals is each:
+                        raise refused(f"a test may not look at frames ({event}): it judges by what the program does")
+                frame = frame.f_back
+
+    def hide(modules: list[Names]) -> None:
+        hidden[:] = modules
+
+    sys.addaudithook(hook)
+    return hide
+
+
+class Trial:
+    """The program of a trial."""
+
+    def __init__(self, hide: Hide | None, source: str, names: list[str], eased: list[str]) -> None:
+        assert hide is not None
+        self._hide, self.eased = hide, eased
+        self.module = _module(source)
+        missing = [name for name in names if name not in vars(self.module)]
+        if missing:
+            raise NameError(f"the program defines no {' and no '.join(missing)}")
+        self.namespace = types.SimpleNamespace(**{name: vars(self.module)[name] for name in names})
+
+    def cover(self, *more: Names) -> None:
+        """Hide the program, and the frames of these modules, from now on."""
+        self._hide([vars(self.module), *more])
+
+    def uncover(self) -> None:
+        """Hide nothing any more: the test is over."""
+        self._hide([])
+
+
+def implement(session: Session, source: str, names: list[str], eased: list[str], origin: str) -> Message:
+    """Make the program that the test will be given, before the attempt's file has a say in anything.
+
+    `eased` takes away what a test may not rest on, to find out whether it does: `clock` stops the clocks, `tolerance`
+    compares no finer than a right program may differ, and `values` starts modules with the values of `origin`'s.
+    """
+    session.objects[0] = [bytearray(random.SystemRandom().randrange(1, MOST_JUNK)) for _ in range(8)]
+    other = vars(_module(origin)) if "values" in eased else {}
+    trial = session.trial = Trial(session.hide, source, names, eased)
+    for name in names:
+        made = vars(trial.module)[name]
+        if name in other and isinstance(made, type) and issubclass(made, nn.Module):
+            _start_like(made, other[name])
+    session.given = {"__builtins__": vars(builtins) | {"__import__": _importing(builtins.__import__)}}
+    trial.cover()
+    return {}
+
+
+def _module(source: str) -> types.ModuleType:
+    """A program as a module. No line of it has a number of its own, and no file its name."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if hasattr(node, "lineno"):
+            vars(node).update(lineno=1, end_lineno=1, col_offset=0, end_col_offset=0)
+    module = sys.modules[PROGRAM] = types.ModuleType(PROGRAM)
+    exec(compile(tree, f"{PROGRAM}.py", "exec"), module.__dict__)
+    return module
+
+
+def run_test(session: Session, test: str, seed: int) -> Message:
+    """What the attempt's test answers about the program: it accepts, it rejects, or it gives no answer."""
+    function, trial = session.resolve(test), session.trial
+    assert trial is not None
+    for ease in trial.eased:
+        EASES.get(ease, lambda: None)()
+    torch.manual_seed(seed)
+    random.seed(seed)
+    trial.cover(getattr(function, "__globals__", vars(session.module)))
+    try:
+        value = function(trial.namespace)
+    except BaseException as error:
+        trial.uncover()
+        through = _passed_through(error, vars(trial.module))
+        rejects = isinstance(error, AssertionError) or (through and isinstance(error, Exception))
+        return {"answer": "rejects" if rejects else "none", "through": through, "because": session.explain(error)}
+    trial.uncover()
+    if value is None:
+        return {"answer": "accepts", "through": False, "because": {}}
+    told = str(value) if type(value) in (bool, int, float) else f"a {type(value).__name__}"
+    return {"answer": "none", "through": False, "because": {"text": f"it returned {told} instead of None"}}
+
+
+def _passed_through(error: BaseException, program: Names) -> bool:
+    """Whether an exception came out of the program, whoever raised it there."""
+    step = error.__traceback__
+    while step is not None:
+        if step.tb_frame.f_globals is program:
+            return True
+        step = step.tb_next
+    return False
+
+
+def _importing(real: Callable[..., Any]) -> Callable[..., Any]:
+    def importing(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name.partition(".")[0] in UNIMPORTED:
+            raise ImportError(f"a test may not import {name}: it judges by what the program does")
+        return real(name, *args, **kwargs)
+
+    return importing
+
+
+def _start_like(made: type, other: type) -> None:
+    """Let modules of a class start with the values that another class draws, and draw no more than that."""
+    init = made.__init__  # type: ignore[misc]
+
+    def like(self: nn.Module, *args: Any, **kwargs: Any) -> None:
+        state = torch.get_rng_state()
+        init(self, *args, **kwargs)
+        torch.set_rng_state(state)
+        own, twin = dict(nn.Module.named_parameters(self)), other(*args, **kwargs)
+        with torch.no_grad():
+            for name, value in twin.named_parameters():
+                if name in own and own[name].shape == value.shape:
+                    own[name].copy_(value)
+
+    made.__init__ = like  # type: ignore[misc]
+
+
+def _stop_clocks() -> None:
+    for name in CLOCKS:
+        stopped: Any = 1 if name.endswith("_ns") else 1.0
+        setattr(time, name, lambda stopped=stopped: stopped)
+
+
+def _compare_loosely() -> None:
+    """Every comparison of floating tensors, by torch's own functions, allows what right programs may differ by."""
+    close, assert_close, equal, exactly = torch.isclose, torch.testing.assert_close, torch.equal, Tensor.eq
+
+    def loosely(a: Tensor, b: Any, **more: Any) -> Tensor:
+        wide = torch.as_tensor(b, dtype=a.dtype, device=a.device)
+        return close(a, wide, equal_nan=bool(more.get("equal_nan")), **LOOSE)
+
+    def floating(*values: Any) -> bool:
+        return any(isinstance(value, Tensor) and value.is_floating_point() for value in values)
+
+    def eq(a: Tensor, b: Any) -> Any:
+        return loosely(a, b) if floating(a) else exactly(a, b)
+
+    def same(a: Tensor, b: Tensor) -> bool:
+        return bool(a.shape == b.shape and loosely(a, b).all()) if floating(a) else equal(a, b)
+
+    def allclose(a: Tensor, b: Tensor, *_: Any, **more: Any) -> bool:
+        return bool(loosely(a, b, **more).all())
+
+    def all_are_close(a: Any, b: Any, *_: Any, **more: Any) -> None:
+        loose: Any = LOOSE if floating(a, b) else {}
+        assert_close(a, b, **{key: value for key, value in more.items() if key not in ("rtol", "atol")}, **loose)
+
+    changed: Any = torch
+    changed.equal, changed.allclose, changed.testing.assert_close = same, allclose, all_are_close
+    changed.isclose = lambda a, b, *_, **more: loosely(a, b, **more)
+    for name, function in {"eq": eq, "__eq__": eq, "equal": same, "allclose": allclose}.items():
+        setattr(Tensor, name, function)
+    changed.Tensor.isclose = changed.isclose
+    changed.Tensor.__ne__ = lambda a, b: ~eq(a, b)
+
+
+EASES: dict[str, Callable[[], None]] = {"clock": _stop_clocks, "tolerance": _compare_loosely}
