@@ -17,7 +17,7 @@ from dojo.grading.options import Entry, Options
 from dojo.grading.run import run
 from dojo.judge import pool
 from dojo.judge.fork_server import ForkServer
-from dojo.judge.worker import confinement
+from dojo.judge.worker.isolation import confinement
 from dojo.verdict.types import Check, Outcome, Verdict
 
 SEED = 20261120
@@ -100,6 +100,10 @@ def told(verdict: Verdict) -> str:
 
 
 def children_of(server: ForkServer) -> list[str]:
-    """The processes that a fork server has forked and that are not gone, where the system tells."""
+    """The processes that a fork server has forked and that are not gone, where the system tells.
+
+    The one for candidates' tests stays as long as the server does.
+    """
     children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
-    return children.read_text().split() if children.exists() else []
+    found = children.read_text().split() if children.exists() else []
+    return [pid for pid in found if server._for_tests is None or pid != str(server._for_tests.pid)]

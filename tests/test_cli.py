@@ -342,7 +342,8 @@ def test_a_card_is_written_for_what_passed_and_refused_with_a_sentence_else(tmp_
         (["mock", "--resume", "nowhere"], "nowhere holds no session"),
         (["mock", "rope", "--minutes", "0"], "'0' is no number of minutes"),
         (["hunt"], "name a kata, as in `python -m dojo hunt mha`"),
-        (["hunt", "mha", "--bugs", "0"], "'0' is no number above 0"),
+        (["hunt", "mha", "--bugs", "5"], "argument --bugs: invalid choice: 5"),
+        (["hunt", "mha"], "say `--yes` where nobody can be asked"),
         (["watch", "nowhere"], "no kata or track is called 'nowhere'"),
     ],
 )

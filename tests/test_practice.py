@@ -1,15 +1,11 @@
-"""Mock interviews, bug hunts and watching, in real terminals."""
+"""Mock interviews and watching, in real terminals."""
 
 from __future__ import annotations
 
-import io
-import json
-import random
 import re
 import subprocess
 import sys
 import time
-import tokenize
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,13 +13,10 @@ import pytest
 
 from dojo.content import catalog, master
 from dojo.content.catalog import Trouble
-from dojo.contracts.checks.known_bugs import bugs_of
 from dojo.practice import database
-from dojo.practice.hunt import bug_hunt
 from dojo.practice.interview import timed_session
 from dojo.practice.progress import State
 from tests import terminal
-from tests.conftest import Grade
 
 RIGHT = Path(__file__).parent / "attempts" / "basics" / "softmax"
 WRONG = "import torch\n\n\ndef softmax(x, dim=-1):\n    e = x.exp()\n    return e / e.sum(dim, keepdim=True)\n"
@@ -148,37 +141,6 @@ def test_a_mock_that_was_cut_off_goes_on_with_the_time_that_was_left(project: Pa
     assert "ended by you" in shown
     assert timed_session.load(newest(project, "mocks")).spent > held.spent
     assert "is over" in terminal.run(["mock", "--resume", folder], [], project)[0]
-
-
-def test_a_hunt_is_solved_by_the_right_file_and_then_names_the_bug(project: Path) -> None:
-    steps = [("failed", write(project, "hunts", right()))]
-    shown, status = terminal.run(["hunt", "softmax", "--seed", "3"], steps, project)
-    assert status == 0, shown
-    name = json.loads((newest(project, "hunts") / timed_session.STATE).read_text())["planted"]["softmax"][0]
-    before, _, after = shown.partition("solved in")
-    assert name not in before.replace("\r\n", " ")
-    assert f"planted: {name}" in after
-    assert told(project, "softmax") == ("0 of 24 passed", "0 of 24 passed", State.NOT_STARTED, False)
-
-
-@pytest.mark.parametrize("name", catalog.katas())
-def test_a_hunt_can_be_made_of_every_kata(name: str, graded: Grade) -> None:
-    kata = catalog.katas()[name]
-    bugs = bug_hunt.pick(bugs_of(kata), master.read_text(kata.master), 2, random.Random(name))
-    source = bug_hunt.hidden(kata, bugs)
-    words = tokenize.generate_tokens(io.StringIO(source).readline)
-    assert [word.string for word in words if word.type == tokenize.COMMENT] == [source.splitlines()[0]]
-    assert graded(name, source, diagnose=False, stop_at_first=True).verdict == "failed"
-
-
-def test_without_bugs_what_a_hunt_makes_of_a_solution_passes(graded: Grade) -> None:
-    assert graded("rope", bug_hunt.hidden(catalog.katas()["rope"], [])).verdict == "passed"
-
-
-def test_more_bugs_than_there_is_room_for_are_refused() -> None:
-    kata = catalog.katas()["softmax"]
-    with pytest.raises(Trouble, match="not 99"):
-        bug_hunt.pick(bugs_of(kata), master.read_text(kata.master), 99, random.Random(0))
 
 
 def test_watch_grades_every_save_and_loses_nothing(project: Path) -> None:

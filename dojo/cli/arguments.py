@@ -111,7 +111,11 @@ def mock(parser: argparse.ArgumentParser) -> None:
 def hunt(parser: argparse.ArgumentParser) -> None:
     _interview(parser)
     parser.add_argument("--random", action="store_true", help="let chance pick the kata")
-    parser.add_argument("--bugs", type=_positive, default=1, metavar="N", help="how many are planted in a file")
+    parser.add_argument(
+        "--bugs", type=int, choices=range(1, 5), default=1, metavar="N", help="plant N in a file, up to 4"
+    )
+    parser.add_argument("--crashes", action="store_true", help="plant bugs too that only raise an exception")
+    parser.add_argument("--yes", action="store_true", help="katas that you have not passed too, without being asked")
 
 
 def watch(parser: argparse.ArgumentParser) -> None:

@@ -216,10 +216,10 @@ COMMANDS = {
     ),
     "hunt": Command(
         PRACTISE,
-        "find the bug that is planted in a solution",
+        "find the bugs that are planted in a solution",
         arguments.hunt,
         _hunt,
-        (("mha", ""), ("--random --bugs 3", "")),
+        (("mha", ""), ("mha --bugs 3", "three that do not hide each other"), ("--random --yes", "even one not passed")),
     ),
     "history": Command(
         PRACTISE,

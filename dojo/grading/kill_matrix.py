@@ -33,11 +33,13 @@ class _Matrix(GraderPlugin):
         wanted: Callable[[str, str, bool], bool],
         every_place: bool,
         every_row: bool,
+        outcomes: Outcomes,
     ) -> None:
         super().__init__(options)
         self.rows, self._reference, self.wanted = rows, reference, wanted
         self.every_place, self.every_row = every_place, every_row
-        self.outcomes: Outcomes = {row: {} for row in rows}
+        outcomes |= {row: {} for row in rows}
+        self.outcomes = outcomes
         self.checks: dict[str, Tier] = {}
 
     @pytest.fixture
@@ -75,6 +77,7 @@ def kill_matrix(
     options: Options,
     server: ForkServer,
     wanted: Callable[[str, str, bool], bool] = lambda row, check, clocked: not clocked,
+    outcomes: Outcomes | None = None,
     every_place: bool = True,
     every_row: bool = True,
 ) -> tuple[Outcomes, dict[str, Tier]]:
@@ -83,11 +86,12 @@ def kill_matrix(
     `wanted(row, check, clocked)` says which are run; those with a clock are left out unless it asks for them. A source
     that cannot be imported fails every check. Without every place, what tells nothing new about a row or a column is
     left out: a check that has failed a row is not run on rows that have been rejected, and without every row on none.
+    `outcomes` is filled as it goes, where `wanted` can look into it.
     """
     make = attempt_maker(options, server)
     rows = {name: make(source, "attempt.py") for name, source in sources.items()}
     reference = make(read_text(kata.master), kata.say(kata.master))
-    matrix = _Matrix(options, rows, reference, wanted, every_place, every_row)
+    matrix = _Matrix(options, rows, reference, wanted, every_place, every_row, {} if outcomes is None else outcomes)
     try:
         run_graders([kata.grader], matrix)
     finally:

@@ -22,10 +22,10 @@ class ResidentGrader:
     def __init__(self, seed: int, diagnose: bool = True) -> None:
         self.options = Options(seed, diagnose=diagnose)
         self._before: dict[str, Verdict] = {}  # the last verdict on each kata: how long its checks take
-        self._server = ForkServer()
+        self.server = ForkServer()
         parallel.import_all()
         self._size = parallel.judges()
-        self._pool = WorkerPool(_grade_with_spares, self._server, self._size)
+        self._pool = WorkerPool(_grade_with_spares, self.server, self._size)
 
     def prepare(self, kata: Kata) -> None:
         """Grade the solution in every process, so that oracles are known before the first attempt is there."""
@@ -56,7 +56,7 @@ class ResidentGrader:
     def close(self) -> None:
         """End every process."""
         self._pool.__exit__()
-        self._server.close()
+        self.server.close()
 
     def __enter__(self) -> ResidentGrader:
         return self

@@ -165,15 +165,21 @@ def show_difference(kata: Kata, attempts: list[Attempt], first: int, second: int
     found = list(difflib.unified_diff(old, new, f"attempt {first}", f"attempt {second}", lineterm=""))
     if not found:
         print(f"attempts {first} and {second} are the same.")
-    elif sys.stdout.isatty():
-        from rich.console import Console
-        from rich.text import Text
-
-        text = Text("\n").join(Text(line, COLOURS.get(line[:3], COLOURS.get(line[0], ""))) for line in found)
-        Console(highlight=False).print(text, soft_wrap=True)
     else:
-        print("\n".join(found))  # as it is, for `patch`
+        print_difference(found)
     return 0
+
+
+def print_difference(lines: list[str]) -> None:
+    """Print a diff, coloured on a terminal and as it is in a pipe, for `patch`."""
+    if not sys.stdout.isatty():
+        print("\n".join(lines))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    text = Text("\n").join(Text(line, COLOURS.get(line[:3], COLOURS.get(line[:1], ""))) for line in lines)
+    Console(highlight=False).print(text, soft_wrap=True)
 
 
 def counted(attempts: int) -> str:

@@ -7,9 +7,9 @@ A table of them is text, three lines a row:
         dim=-1  →  dim=-2
 
 The name stands at the margin, then why it is a mistake, then the edits: what stands exactly once in the source, an
-arrow, and what stands there instead. Lines that are indented further go on with the new text, on lines of their own. A
-long edit may break before its arrow. Words in brackets behind a name are its note: `[raises]` for a bug that shows as
-an exception.
+arrow, and what stands there instead, if anything. Lines that are indented further go on with the new text, on lines of
+their own. A long edit may break before its arrow. Words in brackets behind a name are its note: `[raises]` for a bug
+that shows as an exception. What an edit gives is formatted as the source is, for hunts hand it out.
 """
 
 from __future__ import annotations

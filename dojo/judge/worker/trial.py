@@ -12,17 +12,15 @@ import random
 import sys
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import _bootstrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from dojo.judge.protocol import Message
-
-if TYPE_CHECKING:
-    from dojo.judge.worker.session import Session
+from dojo.judge.worker.errors import explain
 
 PROGRAM = "program"
 MOST_JUNK = 200_000  # bytes that are taken before a program is made, so that its address says nothing
@@ -82,42 +80,63 @@ def curtain() -> Hide:
 
 
 class Trial:
-    """The program of a trial."""
+    """The program of a trial, what hides it, and the test that is run on it."""
 
-    def __init__(self, hide: Hide | None, source: str, names: list[str], eased: list[str]) -> None:
-        assert hide is not None
-        self._hide, self.eased = hide, eased
-        self.module = _module(source)
+    def __init__(self, hide: Hide | None) -> None:
+        self._hide = hide
+        self.given: Names = {}  # what the module of the attempt has from the start
+
+    def implement(self, source: str, names: list[str], eased: list[str], origin: str) -> Message:
+        """Make the program that the test will be given, before the attempt's file has a say in anything.
+
+        `eased` takes away what a test may not rest on, to find out whether it does: `clock` stops the clocks,
+        `tolerance` compares no finer than a right program may differ, and `values` starts modules with the values of
+        `origin`'s.
+        """
+        self._junk = [bytearray(random.SystemRandom().randrange(1, MOST_JUNK)) for _ in range(8)]
+        other = vars(_module(origin)) if "values" in eased else {}
+        self.module, self.eased = _module(source), eased
         missing = [name for name in names if name not in vars(self.module)]
         if missing:
             raise NameError(f"the program defines no {' and no '.join(missing)}")
+        for name in names:
+            made = vars(self.module)[name]
+            if name in other and isinstance(made, type) and issubclass(made, nn.Module):
+                _start_like(made, other[name])
         self.namespace = types.SimpleNamespace(**{name: vars(self.module)[name] for name in names})
+        self.given = {"__builtins__": vars(builtins) | {"__import__": _importing(builtins.__import__)}}
+        self.begin()
+        return {}
 
-    def cover(self, *more: Names) -> None:
+    def run(self, test: Callable[[Any], Any], seed: int, files: Mapping[str, str]) -> Message:
+        """What the attempt's test answers about the program: it accepts, it rejects, or it gives no answer."""
+        for ease in self.eased:
+            EASES.get(ease, lambda: None)()
+        torch.manual_seed(seed)
+        random.seed(seed)
+        self.begin(getattr(test, "__globals__", {}))
+        try:
+            value = test(self.namespace)
+        except BaseException as error:
+            self.end()
+            through = _passed_through(error, vars(self.module))
+            rejects = isinstance(error, AssertionError) or (through and isinstance(error, Exception))
+            return {"answer": "rejects" if rejects else "none", "because": explain(error, files)}
+        self.end()
+        if value is None:
+            return {"answer": "accepts", "because": {}}
+        told = str(value) if type(value) in (bool, int, float) else f"a {type(value).__name__}"
+        return {"answer": "none", "because": {"text": f"it returned {told} instead of None"}}
+
+    def begin(self, *more: Names) -> None:
         """Hide the program, and the frames of these modules, from now on."""
+        assert self._hide is not None
         self._hide([vars(self.module), *more])
 
-    def uncover(self) -> None:
-        """Hide nothing any more: the test is over."""
-        self._hide([])
-
-
-def implement(session: Session, source: str, names: list[str], eased: list[str], origin: str) -> Message:
-    """Make the program that the test will be given, before the attempt's file has a say in anything.
-
-    `eased` takes away what a test may not rest on, to find out whether it does: `clock` stops the clocks, `tolerance`
-    compares no finer than a right program may differ, and `values` starts modules with the values of `origin`'s.
-    """
-    session.objects[0] = [bytearray(random.SystemRandom().randrange(1, MOST_JUNK)) for _ in range(8)]
-    other = vars(_module(origin)) if "values" in eased else {}
-    trial = session.trial = Trial(session.hide, source, names, eased)
-    for name in names:
-        made = vars(trial.module)[name]
-        if name in other and isinstance(made, type) and issubclass(made, nn.Module):
-            _start_like(made, other[name])
-    session.given = {"__builtins__": vars(builtins) | {"__import__": _importing(builtins.__import__)}}
-    trial.cover()
-    return {}
+    def end(self) -> None:
+        """Hide nothing any more: the test is over, and what it did is to be told."""
+        if self._hide is not None:
+            self._hide([])
 
 
 def _module(source: str) -> types.ModuleType:
@@ -129,29 +148,6 @@ def _module(source: str) -> types.ModuleType:
     module = sys.modules[PROGRAM] = types.ModuleType(PROGRAM)
     exec(compile(tree, f"{PROGRAM}.py", "exec"), module.__dict__)
     return module
-
-
-def run_test(session: Session, test: str, seed: int) -> Message:
-    """What the attempt's test answers about the program: it accepts, it rejects, or it gives no answer."""
-    function, trial = session.resolve(test), session.trial
-    assert trial is not None
-    for ease in trial.eased:
-        EASES.get(ease, lambda: None)()
-    torch.manual_seed(seed)
-    random.seed(seed)
-    trial.cover(getattr(function, "__globals__", vars(session.module)))
-    try:
-        value = function(trial.namespace)
-    except BaseException as error:
-        trial.uncover()
-        through = _passed_through(error, vars(trial.module))
-        rejects = isinstance(error, AssertionError) or (through and isinstance(error, Exception))
-        return {"answer": "rejects" if rejects else "none", "through": through, "because": session.explain(error)}
-    trial.uncover()
-    if value is None:
-        return {"answer": "accepts", "through": False, "because": {}}
-    told = str(value) if type(value) in (bool, int, float) else f"a {type(value).__name__}"
-    return {"answer": "none", "through": False, "because": {"text": f"it returned {told} instead of None"}}
 
 
 def _passed_through(error: BaseException, program: Names) -> bool:
@@ -230,3 +226,7 @@ def _compare_loosely() -> None:
 
 
 EASES: dict[str, Callable[[], None]] = {"clock": _stop_clocks, "tolerance": _compare_loosely}
+REQUESTS: dict[str, Callable[..., Message]] = {
+    "implement": lambda session, **more: session.trial.implement(**more),
+    "run_test": lambda session, test, seed: session.trial.run(session.resolve(test), seed, session.files),
+}

@@ -21,6 +21,7 @@ from dojo.practice.interview.timed_session import End, Runner, TimedSession
 from dojo.verdict.types import state_of
 
 if TYPE_CHECKING:
+    from dojo.grading.resident import ResidentGrader
     from dojo.verdict.types import Verdict
 
 
@@ -67,19 +68,22 @@ def resumed(kind: str, word: str) -> TimedSession:
 
 
 def hold(
-    held: TimedSession, args: argparse.Namespace, conclude: Callable[[TimedSession, dict[str, Verdict]], None]
+    held: TimedSession,
+    args: argparse.Namespace,
+    conclude: Callable[[TimedSession, dict[str, Verdict]], None],
+    started: ResidentGrader | None = None,
 ) -> int:
-    """Say what is asked, hold the session, grade once more, and conclude."""
+    """Say what is asked, hold the session, grade once more, and conclude; with a grader that has started, if any."""
     from dojo.grading.resident import ResidentGrader
     from dojo.verdict.screen.terminal import Screen
 
     screen, known = Screen(sys.stdout), catalog.katas()
     for name in held.katas:
         kata = known[name]
-        print(f"\n{kata.title}: write in {kata.say(held.path(name))}\n", flush=True)
+        print(f"\n{kata.title}: {held.asks(name)} {kata.say(held.path(name))}\n", flush=True)
         screen.markdown(master.statement(kata))
     # In a hunt the name of the mistake is the answer.
-    with ResidentGrader(fresh_seed(), diagnose=held.kind != "hunt") as grader:
+    with started or ResidentGrader(fresh_seed(), diagnose=held.kind != "hunt") as grader:
         runner = Runner(held, grader, screen)
         print(f"\n{minutes(held.left)} from now. Every save is graded. {timed_session.KEYS}\n", flush=True)
         end = timed_session.hold(runner)

@@ -68,6 +68,7 @@ class TimedSession:
     events: list[Event] = field(default_factory=list)
     end: End = End.OPEN
     planted: dict[str, list[str]] = field(default_factory=dict)  # of a hunt: the names of the bugs
+    handed_out: dict[str, str] = field(default_factory=dict)  # what stood in each file at the beginning
 
     @property
     def left(self) -> float:
@@ -76,6 +77,11 @@ class TimedSession:
     def path(self, kata: str) -> Path:
         """The file to write in."""
         return self.folder / f"{kata}.py"
+
+    def asks(self, kata: str) -> str:
+        """What is to be done, before the name of the file."""
+        count = len(self.planted.get(kata, []))
+        return "write in" if count == 0 else "find the bug in" if count == 1 else f"find the {count} bugs in"
 
     def save(self) -> None:
         """Write the state."""
@@ -110,7 +116,7 @@ def begin(kind: str, katas: list[Kata], seconds: float, sources: dict[str, str])
     while folder.exists():
         suffix += 1
         folder = folder.with_name(f"{name}-{suffix}")
-    session = TimedSession(folder, kind, [kata.name for kata in katas], seconds)
+    session = TimedSession(folder, kind, [kata.name for kata in katas], seconds, handed_out=sources)
     for kata in katas:
         files.write_atomic(session.path(kata.name), sources[kata.name])
     session.save()
@@ -184,8 +190,9 @@ class Runner:
         except Trouble as trouble:
             self._say(f"dojo: {trouble}")
             return
-        if master.is_untouched(self.known[name], entry.source):
-            return
+        fresh = entry.source == self.session.handed_out.get(name) and self.session.last(name) is None
+        if fresh or master.is_untouched(self.known[name], entry.source):
+            return  # it is being read: nothing is graded before the first save
         self.graded = name
         self.grader.begin(entry)
 
