@@ -50,13 +50,16 @@ class _Matrix(GraderPlugin):
     def reference(self) -> None:
         """The solution, which the rows are timed against."""
 
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        # Rows are programs: what is asked of a test, bad tests show.
+        items[:] = [item for item in items if not of_a_test(item)]
+        super().pytest_collection_modifyitems(config, items)
+
     def rejected(self, row: str) -> bool:
         """Whether a check has failed this row."""
         return any(self.outcomes[row].values())
 
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
-        if of_a_test(pyfuncitem):
-            return True  # rows are programs; what is asked of a test, bad tests show
         check, clocked = name_of(pyfuncitem), "reference" in pyfuncitem._fixtureinfo.argnames
         self.checks[check] = tier_of(pyfuncitem)
         for row, attempt in sorted(self.rows.items(), key=lambda item: self.rejected(item[0])):

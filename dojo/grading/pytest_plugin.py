@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest._io import TerminalWriter
@@ -195,7 +195,11 @@ class Judging(GraderPlugin):
             assert module is not None
             subject = self.subjects[module.path.stem]
             if subject.hunted:
-                contract = hunted(subject.kata, subject.hunted)
+                own: list[Any] = [
+                    getattr(item, "cls", None) for item in items if item.path == module.path and of_a_test(item)
+                ]
+                items[:] = [item for item in items if item.path != module.path or not of_a_test(item)]
+                contract = hunted(subject.kata, subject.hunted, *own[:1])
                 node = pytest.Class.from_parent(module, name=contract.__name__)
                 node.obj = contract
                 items += module.session.genitems(node)
@@ -277,9 +281,10 @@ class Judging(GraderPlugin):
                 check.sections.append(Section(Label.DIAGNOSIS, f"equals “{bug.name}”: {bug.why}"))
 
 
-def of_a_test(item: pytest.Function) -> bool:
+def of_a_test(item: pytest.Item) -> bool:
     """Whether a check is about the test that an attempt defines, and not about its program."""
-    return item.cls is not None and issubclass(item.cls, CandidateTest)
+    made = getattr(item, "cls", None)
+    return isinstance(made, type) and issubclass(made, CandidateTest)
 
 
 def chooser(words: str) -> Callable[[int, str], bool]:

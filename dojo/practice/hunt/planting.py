@@ -41,6 +41,7 @@ class Wish:
     bugs: int
     seed: int
     crashes: bool = False  # bugs that show as an exception may be planted too
+    among: tuple[str, ...] = ()  # only bugs of these names, unless there are none
 
 
 def choose_for_all(wishes: list[Wish], server: ForkServer) -> list[list[str]]:
@@ -58,6 +59,7 @@ def choose(wish: Wish, server: ForkServer) -> list[str]:
 
     kata, rng, options = catalog.katas()[wish.kata], random.Random(f"{wish.kata} {wish.seed}"), Options(wish.seed)
     usable = [bug for bug in bugs_of(kata) if not gives_itself_away(kata, bug)]
+    usable = [bug for bug in usable if not wish.among or bug.name in wish.among]
     shown, refused, most = set[str](), set[frozenset[str]](), list[str]()
     for _ in range(TRIES):
         chosen = together(kata, rng.sample(usable, len(usable)), wish.bugs)

@@ -11,7 +11,7 @@ import select
 import shutil
 import sys
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,6 +69,7 @@ class TimedSession:
     end: End = End.OPEN
     planted: dict[str, list[str]] = field(default_factory=dict)  # of a hunt: the names of the bugs
     handed_out: dict[str, str] = field(default_factory=dict)  # what stood in each file at the beginning
+    mutants: dict[str, list[str]] = field(default_factory=dict)  # of a hunt with a test: what that is held against
 
     @property
     def left(self) -> float:
@@ -182,7 +183,12 @@ class Runner:
     def entry(self, name: str) -> Entry:
         """What is in a kata's file now."""
         kata, path = self.known[name], self.session.path(name)
-        return Entry.of_file(kata, path, kata.say(path))
+        entry, mutants = Entry.of_file(kata, path, kata.say(path)), self.session.mutants.get(name)
+        if not mutants:
+            return entry
+        from dojo.contracts.checks.candidate_test.contract import Hunted
+
+        return replace(entry, hunted=Hunted(tuple(self.session.planted[name]), tuple(mutants)))
 
     def _begin(self, name: str) -> None:
         try:

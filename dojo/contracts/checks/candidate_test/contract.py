@@ -203,9 +203,9 @@ class CandidateTest:
         raise Wrong(sentence, *other.told(name))
 
 
-def hunted(kata: Kata, chosen: Hunted) -> type[CandidateTest]:
-    """What must hold of a test in a hunt."""
-    return type("Testtest", (CandidateTest,), {"kata": kata, "chosen": chosen, "__module__": "hunted"})
+def hunted(kata: Kata, chosen: Hunted, own: type[CandidateTest] = CandidateTest) -> type[CandidateTest]:
+    """What must hold of a test in a hunt; `own` is what the kata's grader asks of one, if it does."""
+    return type("Testtest", (own,), {"kata": kata, "chosen": chosen, "__module__": "hunted"})
 
 
 def by_kind(given: Material, passed: list[str]) -> str:
@@ -232,10 +232,12 @@ def _material(cls: type[CandidateTest]) -> Material:
         planted, handed_out = cls.chosen.planted, text
         for name in planted:
             handed_out = known[name].plant(handed_out)
-        every = corpus.mistakes(kata) | {name: bug.plant(text) for name, bug in known.items()}
+        rows = table(cls.mutants)
+        every = corpus.mistakes(kata) | {bug.name: bug.plant(text) for bug in (*known.values(), *rows)}
+        notes = {bug.name: bug.note for bug in rows}
         mutants = {name: every[name] for name in cls.chosen.mutants}
-        kinds = {name: corpus.kind_of(name) for name in mutants}
-    right = {"the solution": text} | corpus.right_attempts(kata)
+        kinds = {name: notes.get(name) or corpus.kind_of(name) for name in mutants}
+    right = {"the solution": text} | corpus.right_programs(kata)
     if len(right) < FEWEST_RIGHT or len(mutants) < FEWEST_MUTANTS:
         raise Trouble(
             f"{kata.name}: a test is held against {FEWEST_RIGHT} right programs and {FEWEST_MUTANTS} wrong ones, and "

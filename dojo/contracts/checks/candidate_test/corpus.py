@@ -2,7 +2,9 @@
 
 A right attempt is a file `tests/attempts/TRACK/KATA/STYLE.py`. It may build on another one, as a candidate pastes what
 was written before: a line `# with TRACK/KATA/STYLE` stands for that file's text. Where styles differ in a line or two
-they are rows of `tests/attempts/TRACK/KATA.txt`: edits of the solution, in the form of a grader's table of bugs.
+they are rows of `tests/attempts/TRACK/KATA.txt`: edits of the solution, in the form of a grader's table of bugs. Where
+the kata asks for a test, files without one are no attempts, but right programs that every test must accept: they may
+have other parameters than the program that is to be mended.
 
 A mistake is a row of `tests/mistakes/TRACK/KATA.txt`: edits of the solution, in the form of a grader's table of bugs,
 or of a right attempt that the note names (`[of STYLE]`). The few that are no edit of either are files beside it,
@@ -17,9 +19,10 @@ import re
 from pathlib import Path
 
 from dojo.content.catalog import Kata
-from dojo.content.master import definitions, read_text
+from dojo.content.master import definitions, names, read_text
 from dojo.contracts.checks.known_bugs import Bug, table
 
+TEST = "test"  # what an attempt calls it
 KINDS = {  # of mistakes, by words of their names; the first that fits
     "masking": r"mask|causal|attend to|triangle|diagonal|padding|later token|\bdead\b",
     "caching": r"cache|prefill",
@@ -35,6 +38,20 @@ KINDS = {  # of mistakes, by words of their names; the first that fits
 
 def right_attempts(kata: Kata) -> dict[str, str]:
     """The right attempts at a kata, by style."""
+    asked = TEST in names(kata)
+    return {style: source for style, source in _right(kata).items() if not asked or _has_test(source)}
+
+
+def right_programs(kata: Kata) -> dict[str, str]:
+    """The right programs that a test must accept, by style."""
+    return {style: source for style, source in _right(kata).items() if not _has_test(source)}
+
+
+def _has_test(source: str) -> bool:
+    return re.search(rf"^def {TEST}\(", source, re.MULTILINE) is not None
+
+
+def _right(kata: Kata) -> dict[str, str]:
     folder = kata.root / "tests" / "attempts"
     found = {path.stem: _whole(path, folder) for path in sorted((folder / kata.track / kata.name).glob("*.py"))}
     rows = _rows(folder, kata)
@@ -72,7 +89,7 @@ def kind_of(mistake: str) -> str:
     return next((kind for kind, words in KINDS.items() if re.search(words, mistake)), "other")
 
 
-def program(source: str, test: str = "test") -> str:
+def program(source: str, test: str = TEST) -> str:
     """A source as a test meets it: without the test itself, comments and docstrings."""
     tree = ast.parse(source)
     tree.body = [node for node in tree.body if getattr(node, "name", "") != test] or [ast.Pass()]
