@@ -9,8 +9,11 @@ import pytest
 
 from dojo.content import catalog, master
 from dojo.content.catalog import Kata
+from dojo.contracts.checks.candidate_test.contract import Hunted
+from dojo.contracts.checks.known_bugs import bugs_of
 from dojo.grading.options import Entry, Options
 from dojo.grading.run import run
+from dojo.judge import worker_handle
 from dojo.judge.fork_server import ForkServer
 from dojo.verdict.types import Outcome, Verdict
 from tests.conftest import SEED, failures, on_core, told
@@ -106,3 +109,124 @@ def test_the_program_handed_out_with_a_good_test_fails(example: Kata, server: Fo
     assert {check.name for check in failures(verdict) if "Testtest" in check.name} == {
         "Testtest::test_accepts_the_program_beside_it"
     }
+
+
+SOLUTION = "accepts the solution"
+HANDED = "rejects the program handed out"
+OTHERWISE = "accepts what is written otherwise"
+ACCEPTS_IT = "`test` rejects the program that was handed out\nit accepts it"
+REJECTS_IT = "`test` accepts a right program\nit rejects the solution: AssertionError"
+NO_ANSWER = "a test returns None for a right program, and raises AssertionError for a wrong one\n"
+NO_ANSWER += "it gives no answer about the solution: "
+SAYS = {  # the check that a bad test ends in, and its sentence
+    "always_passes": (HANDED, ACCEPTS_IT),
+    "always_raises": (SOLUTION, REJECTS_IT),
+    "always_raises_its_own_error": (SOLUTION, f"{NO_ANSWER}ValueError: wrong"),
+    "returns_false": (SOLUTION, f"{NO_ANSWER}it returned False instead of None"),
+    "shapes_only": (HANDED, ACCEPTS_IT),
+    "compares_with_itself": (HANDED, ACCEPTS_IT),
+    "exact_equality": (f"{OTHERWISE} (length", "it rests on exact equality, or on a tolerance that is too fine"),
+    "one_seed_only": (HANDED, "its answer about it depends on the seed: it accepts it under"),
+    "reads_the_code": (SOLUTION, f"{NO_ANSWER}Refused: a test may not read the program (__code__)"),
+    "reads_the_source": (SOLUTION, f"{NO_ANSWER}ImportError: a test may not import inspect"),
+    "reads_the_source_by_the_back_door": (SOLUTION, NO_ANSWER),
+    "looks_at_frames": (SOLUTION, f"{NO_ANSWER}Refused: a test may not look at frames (sys._getframe)"),
+    "searches_with_gc": (SOLUTION, "an attempt may not search the interpreter"),
+    "traces_the_program": (SOLUTION, f"{NO_ANSWER}Refused: a test may not look at frames (sys.settrace)"),
+    "tells_by_name": (SOLUTION, REJECTS_IT),
+    "counts_its_calls": (HANDED, ACCEPTS_IT),
+    "hangs": (SOLUTION, f"{NO_ANSWER}no answer after 2 s of processor time"),
+    "exits": (SOLUTION, f"{NO_ANSWER}SystemExit: wrong"),
+    "ends_its_process": (SOLUTION, f"{NO_ANSWER}the attempt ended its own process (exit status 0)"),
+    "patches_torch": (HANDED, ACCEPTS_IT),
+    "patches_the_program": (HANDED, ACCEPTS_IT),
+    "asserts_in_a_thread": (HANDED, ACCEPTS_IT),
+    "swallows": (HANDED, ACCEPTS_IT),
+    "private_name": (f"{OTHERWISE} (t5", "it rests on the private name `eps`, which this program does not have"),
+}
+
+BY_CHANCE = ("tells_by_address", "tells_by_order", "tells_by_time")  # what they see says nothing of the program
+PLANTED = Hunted(
+    ("no eps", "1 + weight"),
+    tuple(
+        "the mean subtracted, divided by the deviation, eps outside the square root, eps ignored, no square root, "
+        "the mean over the sequence too, the mean over the batch, the weight applied before the norm, no weight, "
+        "the sum of squares instead of their mean".split(", ")
+    ),
+)
+
+
+def grade_with(
+    test: str,
+    server: ForkServer,
+    core: int | None,
+    kata: str = "rmsnorm",
+    hunted: Hunted = PLANTED,
+    **options: object,
+) -> Verdict:
+    """The verdict on a solution with a test beside it, as in a hunt."""
+    made = catalog.katas()[kata]
+    source = f"{master.solution_code(master.read_text(made.master))}\n\n{test}"
+    entry = Entry(made, source, "attempt.py", f"nox -s grade -- {kata} --attempt attempt.py", hunted=hunted)
+    with on_core(core):
+        return run([entry], Options(**{"seed": SEED} | options), server)[0]
+
+
+@pytest.mark.proof
+def test_a_good_test_passes_in_a_hunt(server: ForkServer, core: int | None) -> None:
+    verdict = grade_with(GOOD, server, core)
+    assert verdict.verdict == "passed", told(verdict)
+    names = tuple(bug.name for bug in bugs_of(catalog.katas()["mha"]) if bug.name.startswith(("heads", "soft", "mask")))
+    names = tuple(name for name in names if "divide" not in name and "half" not in name and "10000" not in name)
+    hunted = Hunted(("no scale", "context ignored"), names)
+    verdict = grade_with((TESTS / "mha.py").read_text(), server, core, "mha", hunted, keyword="Testtest")
+    assert verdict.verdict == "passed", told(verdict)
+
+
+def bad(name: str) -> str:
+    return (TESTS / "bad" / f"{name}.py").read_text()
+
+
+def test_every_bad_test_has_its_sentence() -> None:
+    assert {path.stem for path in (TESTS / "bad").glob("*.py")} == {*SAYS, *BY_CHANCE}
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_a_bad_test_ends_in_its_sentence(
+    name: str, server: ForkServer, core: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check, sentence = SAYS[name]
+    if name == "hangs":
+        monkeypatch.setattr(worker_handle, "CPU_LIMIT", 1.0)
+    verdict = grade_with(bad(name), server, core, keyword=check)
+    assert verdict.verdict == "failed"
+    assert verdict.checks
+    assert sentence in told(verdict)
+
+
+def test_what_rests_on_initial_values_is_told_so(server: ForkServer, core: int | None) -> None:
+    test = """
+def test(program):
+    torch.manual_seed(1)
+    module = program.MultiHeadAttention(8, 2)
+    torch.manual_seed(1)
+    assert torch.equal(module.q_proj.weight, nn.Linear(8, 8, bias=False).weight)
+"""
+    hunted = Hunted(("no output projection",), tuple(bug.name for bug in bugs_of(catalog.katas()["mha"])[:10]))
+    verdict = grade_with(test, server, core, "mha", hunted, keyword="with other initial values")
+    assert "it rests on initial values, or on the order of random draws" in told(verdict)
+
+
+@pytest.mark.parametrize("name", BY_CHANCE)
+def test_a_test_that_goes_by_chance_does_not_pass(name: str, server: ForkServer, core: int | None) -> None:
+    verdict = grade_with(bad(name), server, core, keyword="Testtest", tier="core")
+    verdict = grade_with(bad(name), server, core, keyword="Testtest") if verdict.verdict == "passed" else verdict
+    assert verdict.verdict == "failed"
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", [*SAYS, *BY_CHANCE])
+def test_no_bad_test_passes(name: str, server: ForkServer, core: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name == "hangs":
+        monkeypatch.setattr(worker_handle, "CPU_LIMIT", 1.0)
+    assert grade_with(bad(name), server, core).verdict in ("failed", "broken")

@@ -34,7 +34,10 @@ class ResidentGrader:
     def begin(self, entry: Entry, options: Options | None = None) -> None:
         """Start grading."""
         self._last, self._kata = options or self.options, entry.kata.name
-        self._pool.begin(parallel.shared_out([entry], self._last, self._size, self._before.get(self._kata)))
+        before = self._before.get(self._kata)
+        if before is not None and bool(before.remarks) is not bool(entry.hunted):
+            before = None  # it had not the checks that there are now
+        self._pool.begin(parallel.shared_out([entry], self._last, self._size, before))
 
     def verdict(self, timeout: float) -> Verdict | None:
         """The verdict on what was begun, if it is there within `timeout` seconds."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ast
 import builtins
+import inspect
+import logging
 import random
 import sys
 import time
+import traceback
 import types
 from collections.abc import Callable, Mapping
-from importlib import _bootstrap
 from typing import Any
 
 import torch
@@ -24,10 +26,10 @@ from dojo.judge.worker.errors import explain
 
 PROGRAM = "program"
 MOST_JUNK = 200_000  # bytes that are taken before a program is made, so that its address says nothing
-UNREAD = frozenset("__code__ __defaults__ __kwdefaults__ f_code".split())
+UNREAD = frozenset("__code__ __defaults__ __kwdefaults__".split())
 FRAMES = frozenset("tb_frame gi_frame gi_code cr_frame cr_code ag_frame ag_code".split())
 TRACING = frozenset("sys.settrace sys.setprofile sys.monitoring.register_callback sys._current_frames".split())
-IMPORTING = vars(_bootstrap)
+LOOKOUTS = (vars(traceback), vars(inspect), vars(logging))  # for whoever calls these
 UNIMPORTED = frozenset({"inspect", "dis"})
 CLOCKS = "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time process_time_ns".split()
 LOOSE = {"rtol": 1e-3, "atol": 1e-4}  # beyond what float32 inside of a right program costs
@@ -48,8 +50,8 @@ def curtain() -> Hide:
     # An attempt can change builtins and this module: what the hook uses is its own.
     def hook(
         event: str, args: tuple[Any, ...], unread: Any = UNREAD, frames: Any = FRAMES, tracing: Any = TRACING,
-        kind: Any = type, function: Any = types.FunctionType, frame_type: Any = types.FrameType, refused: Any = Refused,
-        importing: Any = IMPORTING,
+        kind: Any = type, function: Any = types.FunctionType, refused: Any = Refused,
+        lookouts: Any = LOOKOUTS, depth: int = 8,
     ) -> None:  # fmt: skip
         if not hidden:
             return
@@ -57,20 +59,20 @@ def curtain() -> Hide:
             value, name = args
             if name in frames:
                 raise refused(f"a test may not look at frames ({name}): it judges by what the program does")
-            if name in unread and (kind(value) is function or kind(value) is frame_type):
-                names = value.__globals__ if kind(value) is function else value.f_globals
+            if name in unread and kind(value) is function:
                 for each in hidden:
-                    if names is each:
+                    if value.__globals__ is each:
                         raise refused(f"a test may not read the program ({name}): it judges by what the program does")
         elif event in tracing:
             raise refused(f"a test may not look at frames ({event}): it judges by what the program does")
         elif event == "sys._getframe":
             frame = args[0]
-            while frame is not None and frame.f_globals is not importing:  # libraries look around as they load
-                for each in hidden:
-                    if frame.f_globals is each:
-                        raise refused(f"a test may not look at frames ({event}): it judges by what the program does")
-                frame = frame.f_back
+            for each in lookouts * depth:
+                if frame is not None and frame.f_globals is each:
+                    frame = frame.f_back
+            for each in hidden:
+                if frame is not None and frame.f_globals is each:
+                    raise refused(f"a test may not look at frames ({event}): it judges by what the program does")
 
     def hide(modules: list[Names]) -> None:
         hidden[:] = modules
@@ -91,7 +93,7 @@ class Trial:
 
         `eased` takes away what a test may not rest on, to find out whether it does: `clock` stops the clocks,
         `tolerance` compares no finer than a right program may differ, and `values` starts modules with the values of
-        `origin`'s.
+        `origin`'s. With `draws` modules draw other numbers at construction, as a right program may.
         """
         self._junk = [bytearray(random.SystemRandom().randrange(1, MOST_JUNK)) for _ in range(8)]
         other = vars(_module(origin)) if "values" in eased else {}
@@ -101,8 +103,11 @@ class Trial:
             raise NameError(f"the program defines no {' and no '.join(missing)}")
         for name in names:
             made = vars(self.module)[name]
-            if name in other and isinstance(made, type) and issubclass(made, nn.Module):
-                _start_like(made, other[name])
+            if isinstance(made, type) and issubclass(made, nn.Module):
+                if "draws" in eased:
+                    _draw_otherwise(made)
+                if name in other:
+                    _start_like(made, other[name])
         self.namespace = types.SimpleNamespace(**{name: vars(self.module)[name] for name in names})
         self.given = {"__builtins__": vars(builtins) | {"__import__": _importing(builtins.__import__)}}
         self.begin()
@@ -184,6 +189,20 @@ def _start_like(made: type, other: type) -> None:
                     own[name].copy_(value)
 
     made.__init__ = like  # type: ignore[misc]
+
+
+def _draw_otherwise(made: type) -> None:
+    """Let modules of a class draw numbers of their own at construction, and one that the test's generator gives."""
+    init = made.__init__  # type: ignore[misc]
+
+    def otherwise(self: nn.Module, *args: Any, **kwargs: Any) -> None:
+        state, drawn = torch.get_rng_state(), random.SystemRandom().randrange(1 << 31)
+        torch.manual_seed(drawn)
+        init(self, *args, **kwargs)
+        torch.set_rng_state(state)
+        torch.rand(())
+
+    made.__init__ = otherwise  # type: ignore[misc]
 
 
 def _stop_clocks() -> None:

@@ -54,6 +54,8 @@ def main(args: argparse.Namespace) -> int:
         raise
     count = "One bug is" if args.bugs == 1 else f"{args.bugs} bugs are"
     print(f"{count} planted in each file; solved when all tiers pass. Seed {seed} plants the same again.")
+    if held.mutants:
+        print("The test at the end of the file is yours to write: it accepts what is right, and rejects what is not.")
     return mock.hold(held, args, answer, grader)
 
 
@@ -131,9 +133,8 @@ def answer(held: TimedSession, final: dict[str, Verdict]) -> None:
             print("\n" + textwrap.fill(said, width, initial_indent="  ", subsequent_indent="  "))
             if bug:
                 history.print_difference(mended(kata, bug))
-        print(f"\n  {changed(held, name)}\n")
-        for line in with_test.told(held.mutants.get(name, []), final.get(name)):
-            print(f"  {line}\n")
+        lines = with_test.told(final.get(name)) if held.mutants.get(name) else [changed(held, name)]
+        print("\n" + "\n".join(f"  {line}" for line in lines) + "\n")
 
 
 def mended(kata: Kata, bug: Bug) -> list[str]:

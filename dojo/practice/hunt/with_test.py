@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import random
 import re
+import textwrap
 from typing import TYPE_CHECKING
 
 from dojo.content import master
@@ -23,13 +24,16 @@ MUTANTS = 12  # as many as a hunt takes; ten are the fewest
 AT_ONCE = 16  # mistakes that are judged together
 # Core checks that no test of behaviour could stand for: what is allowed, what things are called, how they start.
 NO_BEHAVIOUR = re.compile(r"uses_only|stays_in|holds_exactly|by_name|starts?_|start_with|drawn|state|refused|error")
+CONTRACT = """
+`program` has {names}, in an implementation that you do not know: the solution with a bug in it, or one that is right
+and written otherwise. Judge by what the statement promises. Your test may not rest on initial values or the order of
+random draws (make the modules that you need, and set their parameters), on private names, on fused or separate
+projections, on exact equality, on a dtype inside, or on speed.
+"""
 STUB = '''def test(program):
     """Return None if `program` is right, and raise AssertionError if it is wrong.
 
-    `program` has {names}, in an implementation that you do not know: the solution with a bug in it, or
-    one that is right and written otherwise. Judge by what the statement promises. Your test may not rest on initial
-    values or the order of random draws (make the modules that you need, and set their parameters), on private names,
-    on fused or separate projections, on exact equality, on a dtype inside, or on speed.
+{contract}
     """
     raise NotImplementedError
 '''
@@ -72,8 +76,10 @@ def mistakes_for(kata: Kata, seed: int, bugs: int, server: ForkServer) -> list[s
 def with_stub(kata: Kata, program: str) -> str:
     """The program that is handed out, and the stub of its test: the kata's own if it has one."""
     wanted = [name for name in master.names(kata) if name != TEST]
-    told = [f"`program.{name}`" for name in wanted]
-    stub = STUB.format(names=" and ".join(filter(None, [", ".join(told[:-1]), told[-1]])))
+    named = [f"`{name}`" for name in wanted]
+    contract = CONTRACT.format(names=" and ".join(filter(None, [", ".join(named[:-1]), named[-1]])))
+    filled = textwrap.fill(" ".join(contract.split()), 106, break_on_hyphens=False)
+    stub = STUB.format(contract=textwrap.indent(filled, 4 * " "))
     if len(wanted) < len(master.names(kata)):
         program, stub = _parts(program, wanted)[0], _parts(master.stub_text(kata), wanted)[1]
     return f"{program.rstrip()}\n\n\n{stub}"
@@ -96,9 +102,8 @@ def asks(kata: Kata) -> bool:
     return TEST in master.names(kata)
 
 
-def told(mutants: list[str], verdict: Verdict | None) -> list[str]:
-    """What the test was held against besides, and what it let through; the names are told at the end alone."""
-    if not mutants or verdict is None or not verdict.checks:
+def told(verdict: Verdict | None) -> list[str]:
+    """What is said of the fix and the test, and the names of the mistakes that the test let through."""
+    if verdict is None:
         return []
-    passed = verdict.let_through
-    return [f"your test lets through: {name}" for name in passed] or [f"your test rejects all {len(mutants)} mutants"]
+    return [*verdict.remarks, *(f"your test lets through: {name}" for name in verdict.let_through)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from dojo.contracts.checks.candidate_test.trials import ACCEPTS, NONE, Trials
 
@@ -22,10 +23,13 @@ NAMED = re.compile(
 DTYPES = re.compile(r"dtype|\b(?:b?float|int|complex)\d\d?\b|\b(?:Double|Half|BFloat16|Float)\b")
 
 
-def rests_on(trials: Trials, source: str) -> str:
-    """What a test rests on that accepts the solution and not this right program, in a sentence."""
+def rests_on(trials: Trials, source: str, program: Sequence[str] = ()) -> str:
+    """What a test rests on that accepts the solution and not this right program, in a sentence.
+
+    `program` is what has been changed of it already.
+    """
     answer, seed = next(
-        (answer, seed) for seed in trials.seeds if (answer := trials.answer(source, seed)).word != ACCEPTS
+        (answer, seed) for seed in trials.seeds if (answer := trials.answer(source, seed, program)).word != ACCEPTS
     )
     if answer.timed_out:
         return "it rests on speed: right programs may take longer than the solution"
@@ -33,7 +37,7 @@ def rests_on(trials: Trials, source: str) -> str:
         name = next(filter(None, named.groups()))
         return f"it rests on the private name `{name}`, which this program does not have"
     for eased, sentence in EASED.items():
-        if trials.answer(source, seed, eased).word == ACCEPTS:
+        if trials.answer(source, seed, (*program, *eased)).word == ACCEPTS:
             return sentence
     if DTYPES.search(answer.text):
         return "it rests on a dtype inside the program, which is the program's own business"

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dojo.contracts.checks.candidate_test import corpus
+from dojo.judge import worker_handle
 from dojo.judge.fork_server import ForkServer
 from dojo.judge.proxy import Attempt
-from dojo.judge.worker_handle import CPU_LIMIT, LOAD_FACTOR, Worker
 from dojo.verdict.failures import Died, Forbidden, Raised
 from dojo.verdict.types import Label, Outcome, Section
 
@@ -58,11 +58,11 @@ class Trials:
         """What the test says of the reference: without an answer there, no other is worth waiting for."""
         return self.answer(self.reference, self.seeds[0])
 
-    def answers(self, source: str) -> list[Answer]:
+    def answers(self, source: str, eased: Sequence[str] = ()) -> list[Answer]:
         """What the test says of a program under each seed, the last of them first if it gives no answer."""
         found = []
         for seed in self.seeds:
-            found.append(self.answer(source, seed))
+            found.append(self.answer(source, seed, eased))
             if found[-1].word == NONE:
                 break
         return found[::-1]
@@ -77,14 +77,20 @@ class Trials:
     def _try(self, source: str, seed: int, eased: Sequence[str]) -> Answer:
         mine = self.attempt
         server = mine.server.for_tests() if isinstance(mine.server, ForkServer) else mine.server
-        worker = Worker(server, mine.filename, mine.readable, mine.memory, trial=True)
+        worker = worker_handle.Worker(server, mine.filename, mine.readable, mine.memory, trial=True)
         given = {"source": corpus.program(source, self.test), "names": self.names, "eased": list(eased)}
         given["origin"] = corpus.program(self.reference, self.test) if "values" in eased else ""
         try:
-            list(worker.ask({"do": "implement"} | given, mine.contents(), limit=CPU_LIMIT * LOAD_FACTOR))
+            list(
+                worker.ask(
+                    {"do": "implement"} | given,
+                    mine.contents(),
+                    limit=worker_handle.CPU_LIMIT * worker_handle.LOAD_FACTOR,
+                )
+            )
             before = worker.cpu_seconds()
             request = {"do": "run_test", "test": self.test, "seed": seed}
-            reply = next(worker.ask(request, limit=CPU_LIMIT * PATIENCE))
+            reply = next(worker.ask(request, limit=worker_handle.CPU_LIMIT * PATIENCE))
             because, seconds = reply["because"], worker.cpu_seconds() - before
         except Raised as raised:
             lines = next((s.text for s in raised.sections if s.label is Label.TRACEBACK), "")
