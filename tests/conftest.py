@@ -24,6 +24,7 @@ SEED = 20261120
 diagnosis.SECONDS = 60.0  # what a diagnosis says must not depend on how busy the machine is
 os.environ["DOJO_HOME"] = tempfile.mkdtemp(prefix="dojo-tests-")  # what tests do is nobody's history
 CORES = pool.cores()
+COUNT = len(catalog.katas())
 
 
 @pytest.fixture(scope="session")

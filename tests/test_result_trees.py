@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -395,3 +396,16 @@ def test_wrong_attempts_end_in_their_sentence(mistake: str, judged: Callable[[st
     verdict = judged(source)
     assert failures(verdict)
     assert sentence in told(verdict)
+
+
+def test_a_grader_that_cannot_be_imported_is_told_as_its_own_fault(
+    tmp_path: Path, server: ForkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog, "ROOT", tmp_path)
+    for folder, text in {"solutions": MASTER, "graders": "import nothing_of_the_kind\n", "katas": ""}.items():
+        (tmp_path / folder / "basics").mkdir(parents=True)
+        (tmp_path / folder / "basics" / "made.py").write_text(text)
+    verdict = run([Entry(catalog.katas(tmp_path)["made"], MASTER, "made.py", "")], Options(SEED), server)[0]
+    assert verdict.verdict == "failed"
+    assert "our fault, not yours: the grader cannot be read" in verdict.checks[0].message
+    assert "nothing_of_the_kind" in verdict.checks[0].message
