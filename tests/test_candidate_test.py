@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from dojo.content import catalog, master
-from dojo.content.catalog import Kata
+from dojo.content.catalog import Kata, Trouble
 from dojo.contracts.checks.candidate_test.contract import Hunted
 from dojo.contracts.checks.known_bugs import bugs_of
 from dojo.grading.options import Entry, Options
 from dojo.grading.run import run
 from dojo.judge import worker_handle
 from dojo.judge.fork_server import ForkServer
+from dojo.practice.hunt import with_test
 from dojo.verdict.types import Outcome, Verdict
-from tests.conftest import SEED, failures, on_core, told
+from tests import terminal
+from tests.conftest import SEED, copy_of_project, failures, on_core, told
 
 HERE = Path(__file__).parent
 TESTS = HERE / "tests_of_candidates"
@@ -230,3 +234,41 @@ def test_no_bad_test_passes(name: str, server: ForkServer, core: int | None, mon
     if name == "hangs":
         monkeypatch.setattr(worker_handle, "CPU_LIMIT", 1.0)
     assert grade_with(bad(name), server, core).verdict in ("failed", "broken")
+
+
+@pytest.mark.proof
+def test_a_hunt_asks_for_a_test_and_tells_at_the_end_what_it_let_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOJO_HOME", str(tmp_path / "home"))
+    project = copy_of_project(tmp_path / "project")
+    for folder in ("attempts", "mistakes"):
+        shutil.copytree(HERE / folder, project / "tests" / folder)
+    solution = master.solution_code(master.read_text(project / "solutions" / "basics" / "rmsnorm.py"))
+
+    def save(test: str) -> Callable[[int, int], None]:
+        def write(*_: int) -> None:
+            (folder,) = (project / "hunts").iterdir()
+            handed_out = (folder / "rmsnorm.py").read_text()
+            assert "raise NotImplementedError" in handed_out or "import torch" in handed_out
+            (folder / "rmsnorm.py").write_text(f"{solution}\n\n{test}")
+
+        return write
+
+    steps = [("from now", save(bad("shapes_only"))), ("rmsnorm: ", save(GOOD))]
+    words = ["hunt", "rmsnorm", "--with-test", "--yes", "--seed", "3", "--bugs", "2"]
+    shown, status = terminal.run(words, steps, project, patience=120.0, columns=120)
+    assert "The test at the end of the file is yours to write" in shown
+    assert "`test` rejects the program that was handed out" in shown
+    assert status == 0, shown
+    assert re.search(r"the test rejects 1\d of 1\d further mistakes", shown)
+    assert "solved in" in shown
+
+
+def test_a_test_is_not_asked_for_where_there_is_nothing_to_hold_it_against(
+    example: Kata, server: ForkServer, tmp_path: Path
+) -> None:
+    for folder in ("solutions", "graders", "katas"):
+        shutil.copytree(example.root / folder, tmp_path / folder)
+    with pytest.raises(Trouble, match="1 right programs"):
+        with_test.mistakes_for(catalog.katas(tmp_path)["rmsnorm"], 3, 1, server)
