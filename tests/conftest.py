@@ -100,6 +100,10 @@ def told(verdict: Verdict) -> str:
 
 
 def children_of(server: ForkServer) -> list[str]:
-    """The processes that a fork server has forked and that are not gone, where the system tells."""
+    """The processes that a fork server has forked and that are not gone, where the system tells.
+
+    The one for candidates' tests stays as long as the server does.
+    """
     children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
-    return children.read_text().split() if children.exists() else []
+    found = children.read_text().split() if children.exists() else []
+    return [pid for pid in found if server._for_tests is None or pid != str(server._for_tests.pid)]

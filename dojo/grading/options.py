@@ -12,6 +12,7 @@ from dojo.content import build, master
 from dojo.content.catalog import Kata, Trouble, typed
 
 if TYPE_CHECKING:
+    from dojo.contracts.checks.candidate_test.contract import Hunted
     from dojo.judge.protocol import PickledCells
 
 SOURCE_LIMIT = 4 << 20  # bytes
@@ -43,6 +44,7 @@ class Entry:
     label: str  # how it is called on the screen
     repeat: str  # the command that grades it again
     pickled_cells: PickledCells | None = None
+    hunted: Hunted | None = None  # of a hunt that asks for a test too: what the test is held against
 
     @classmethod
     def of_stub(cls, kata: Kata) -> Entry:

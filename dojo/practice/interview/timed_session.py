@@ -11,7 +11,7 @@ import select
 import shutil
 import sys
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,6 +79,7 @@ class TimedSession:
     ratings: dict[str, dict[str, str]] = field(default_factory=dict)  # by kata and question; "" before it is answered
     begun: float = field(default_factory=time.time)  # seconds since 1970, UTC
     concluded: bool = False  # whether the scorecard has been shown
+    mutants: dict[str, list[str]] = field(default_factory=dict)  # of a hunt with a test: what that is held against
 
     @property
     def left(self) -> float:
@@ -96,7 +97,12 @@ class TimedSession:
     def entry(self, name: str) -> Entry:
         """What is in a kata's file now. Raises Trouble."""
         kata, path = catalog.katas()[name], self.path(name)
-        return Entry.of_file(kata, path, kata.say(path))
+        entry, mutants = Entry.of_file(kata, path, kata.say(path)), self.mutants.get(name)
+        if not mutants:
+            return entry
+        from dojo.contracts.checks.candidate_test.contract import Hunted
+
+        return replace(entry, hunted=Hunted(tuple(self.planted[name]), tuple(mutants)))
 
     def save(self) -> None:
         """Write the state."""

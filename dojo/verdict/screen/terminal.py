@@ -66,6 +66,7 @@ class Screen:
             for tier in Tier:
                 self._tier(tier, [check for check in _shown(v.checks) if check.tier is tier])
             self._causes(v, FULL_CAUSES)
+        self._remarks(v)
         self._close(v, _closing(v), _next(v))
 
     def failures(self, v: Verdict) -> None:
@@ -75,6 +76,7 @@ class Screen:
             return
         self._text("  │ ", clean(v.message), "", self._width)
         self._causes(v, 1)
+        self._remarks(v)
         self._close(v, _closing(v))
 
     def markdown(self, text: str, paged: bool = False) -> None:
@@ -112,6 +114,10 @@ class Screen:
         if step:
             self._line("", ("next: ", "dim"), (step, "cyan"))
         self._flush()
+
+    def _remarks(self, v: Verdict) -> None:
+        for remark in v.remarks:
+            self._text("  · ", [remark], "", self._width)
 
     def _tier(self, tier: Tier, checks: list[Check]) -> None:
         """How many checks of a tier passed, and why the others were not counted."""
