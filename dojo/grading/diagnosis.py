@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from dojo.contracts.checks.known_bugs import Bug, same_failure
-from dojo.verdict.failures import Fault, Raised
-from dojo.verdict.types import Outcome
+from dojo.verdict.failures import NO_RETURN, PARAMETERS, Fault, Raised
+from dojo.verdict.types import Label, Outcome
 
 SECONDS = 4.0  # a kata's diagnosis may take this long; what it has not found by then it leaves out
 DIAGNOSABLE = (Outcome.WRONG, Outcome.CRASHED)
 # What Python itself raises tells of a slip in the code, whatever known bug happens to raise the same.
-PYTHONS_OWN = frozenset({"NameError", "UnboundLocalError", "TypeError", "AttributeError", "IndexError", "KeyError"})
+PYTHONS_OWN = frozenset(
+    {"NameError", "UnboundLocalError", "TypeError", "AttributeError", "IndexError", "KeyError", "NotImplementedError"}
+)
 
 Check = TypeVar("Check")
 
@@ -29,6 +31,7 @@ class Diagnosis(Generic[Check]):
         self._outcome = outcome
         self._known: dict[tuple[str, Check], Fault | None] = {}
         self._failures: list[tuple[Check, Fault]] = []
+        self._unknown: set[str] = set()  # exceptions at a line, and parameters, that no known bug has
         self._spent = 0.0
 
     def of(self, check: Check, fault: Fault, passed: Iterable[Check]) -> Bug | None:
@@ -39,6 +42,8 @@ class Diagnosis(Generic[Check]):
         only if it equals the attempt in the first check that failed too, or in half of all that have.
         """
         if fault.outcome not in DIAGNOSABLE or (isinstance(fault, Raised) and fault.kind in PYTHONS_OWN):
+            return None
+        if (told := _without_values(fault)) in self._unknown:
             return None
         started = time.perf_counter()
 
@@ -57,7 +62,10 @@ class Diagnosis(Generic[Check]):
                 alike = [bug for bug in alike if self._run(bug, other_check) is None]
                 if len(alike) < 2 or overdue():
                     break
-        self._failures.append((check, fault))
+        if told and not alike:
+            self._unknown.add(told)  # nor does it speak against what wrong values elsewhere equal
+        else:
+            self._failures.append((check, fault))
         alike = [bug for bug in alike if self._agrees(bug)]
         self._spent += time.perf_counter() - started
         self._suspects = alike or self._suspects
@@ -74,3 +82,12 @@ class Diagnosis(Generic[Check]):
         if key not in self._known:
             self._known[key] = self._outcome(bug, check)
         return self._known[key]
+
+
+def _without_values(fault: Fault) -> str:
+    """What is the same in every check that it ends: an exception at a line, wrong parameters, no result."""
+    told = "\n".join(s.text for s in fault.sections if s.label in (Label.EVENT, Label.CONTRACT, Label.FACTS))
+    lines = [s.text for s in fault.sections if s.label is Label.TRACEBACK]
+    if isinstance(fault, Raised):
+        return f"{fault.kind} {lines[0]}" if lines else ""
+    return told if told.startswith((PARAMETERS, NO_RETURN)) else ""

@@ -111,7 +111,7 @@ class Worker:
         while expected is None or len(buffer) < sum(expected):
             late = ""
             if self.cpu_seconds() - cpu > limit:
-                late = f"no answer after {limit:.0f} s of processor time: is there a loop?"
+                late = f"no answer after {limit:.0f} s of processor time"
             elif time.monotonic() - started > wall:
                 late = f"no answer after {wall:.0f} s"
             before = len(buffer)
@@ -192,7 +192,7 @@ class Worker:
     def _timed_out(self, sentence: str) -> NoReturn:
         line = self._hanging_line()
         self.end()
-        raise Died(Outcome.TIMED_OUT, f"{sentence}: the call was ended", line)
+        raise Died(Outcome.TIMED_OUT, f"{sentence}, so the call was ended: is there a loop without an end?", line)
 
     def _hanging_line(self) -> str:
         """Where in the attempt's own file the worker is now, as its faulthandler tells it; nothing if it does not."""

@@ -12,6 +12,7 @@ from torch import Tensor
 from dojo.contracts.checks.assertions import fail
 from dojo.judge.protocol import Message
 from dojo.judge.proxy import Callee, Module
+from dojo.verdict.failures import PARAMETERS
 
 
 def parameters_are(module: Module, expected: dict[str, tuple[int, ...]]) -> None:
@@ -32,7 +33,7 @@ def outline_holds(expected: dict[str, tuple[int, ...]], found: Message) -> None:
     facts += [f"{n}: got {got[n]}, expected {s}" for n, s in expected.items() if n in got and got[n] != s]
     facts += [f"not trainable: {n}" for n in got if n in expected and n not in found["trainable"]]
     if facts:
-        fail("the module holds exactly the parameters that the contract names", *facts)
+        fail(PARAMETERS, *facts)
 
 
 def same_shapes(wanted: dict[str, tuple[int, ...]], found: dict[str, tuple[int, ...]]) -> dict[str, str]:
