@@ -17,13 +17,14 @@ from dojo.grading.options import Entry, Options
 from dojo.grading.run import run
 from dojo.judge import pool
 from dojo.judge.fork_server import ForkServer
-from dojo.judge.worker import confinement
+from dojo.judge.worker.isolation import confinement
 from dojo.verdict.types import Check, Outcome, Verdict
 
 SEED = 20261120
 diagnosis.SECONDS = 60.0  # what a diagnosis says must not depend on how busy the machine is
 os.environ["DOJO_HOME"] = tempfile.mkdtemp(prefix="dojo-tests-")  # what tests do is nobody's history
 CORES = pool.cores()
+COUNT = len(catalog.katas())
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

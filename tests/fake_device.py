@@ -1,7 +1,7 @@
 """Gradings on a device that is not the CPU, for machines that have no other.
 
-`judge.worker.instrumentation` makes a second device up: its tensors live on the CPU, say that they do not, and refuse
-to meet those that do. There it is `meta`, which every build of torch knows. Here it is a backend of its own, for a
+`judge.worker.readings` makes a second device up: its tensors live on the CPU, say that they do not, and refuse to meet
+those that do. There it is `meta`, which every build of torch knows. Here it is a backend of its own, for a
 whole grading with values and gradients, in the process that grades:
 
     python -m tests.fake_device KATA ... [--everything]
@@ -26,7 +26,7 @@ from dojo.content import catalog, master
 from dojo.grading.options import Entry, Options
 from dojo.grading.run import run
 from dojo.judge.fork_server import FreshStarts
-from dojo.judge.worker import instrumentation
+from dojo.judge.worker.readings import instrumentation
 from dojo.judge.worker.session import Session
 from dojo.verdict.types import Verdict
 

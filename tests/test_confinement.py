@@ -31,7 +31,7 @@ from typing import Any
 
 import pytest
 
-from dojo.judge.worker import confinement, kernel
+from dojo.judge.worker.isolation import confinement, kernel
 
 PROJECT = Path(__file__).resolve().parents[1]
 TREE = sys.argv[1] if __name__ == "__main__" else "/"

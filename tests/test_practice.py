@@ -23,7 +23,7 @@ from dojo.practice.hunt import bug_hunt
 from dojo.practice.interview import timed_session
 from dojo.practice.progress import State
 from tests import terminal
-from tests.conftest import Grade
+from tests.conftest import COUNT, Grade
 
 RIGHT = Path(__file__).parent / "attempts" / "basics" / "softmax"
 WRONG = "import torch\n\n\ndef softmax(x, dim=-1):\n    e = x.exp()\n    return e / e.sum(dim, keepdim=True)\n"
@@ -64,7 +64,7 @@ def test_a_mock_grades_every_save_gives_hints_and_ends_with_a_scorecard(project:
     assert (project / "katas" / "basics" / "softmax.py").read_bytes() == stub
     (attempt,) = database.recall_all("softmax")
     assert (attempt.kind, attempt.verdict, attempt.hints, attempt.text) == ("mock", "passed", 1, right())
-    assert told(project, "softmax") == ("1 of 24 passed", "1 of 24 passed", State.PASSED, True)
+    assert told(project, "softmax") == (f"1 of {COUNT} passed", f"1 of {COUNT} passed", State.PASSED, True)
 
 
 def dojo(project: Path, *words: str) -> str:
@@ -81,7 +81,7 @@ def told(project: Path, name: str) -> tuple[str, str, str, bool]:
     words = max((state for state in State if row.rstrip().endswith(state)), key=len)
     assert re.search(rf">{name}</th><td><span class=\"\w*\">{words}</span>", page)
     counts = (
-        re.search(r"\d+ of 24 passed(, \d+ of them failed since)?", listed)[0],
+        re.search(rf"\d+ of {COUNT} passed(, \d+ of them failed since)?", listed)[0],
         re.search("<h2>(.*?)</h2>", page)[1],
     )
     return *counts, words, "not passed yet" not in dojo(project, "reveal", name)
@@ -100,24 +100,24 @@ def remember(kata: str, kind: str, *verdicts: str) -> None:
 @pytest.mark.parametrize("kind", ["grade", "mock"])
 def test_every_command_knows_a_pass(project: Path, kind: str) -> None:
     remember("causal_mask", kind, "failed", "passed")
-    assert told(project, "causal_mask") == ("1 of 24 passed", "1 of 24 passed", State.PASSED, True)
-    assert "alibi" in dojo(project, "next", "--count", "24")
+    assert told(project, "causal_mask") == (f"1 of {COUNT} passed", f"1 of {COUNT} passed", State.PASSED, True)
+    assert "alibi" in dojo(project, "next", "--count", str(COUNT))
 
 
 @pytest.mark.parametrize("verdict", ["passed", "failed"])
 def test_no_command_counts_a_hunt(project: Path, verdict: str) -> None:
     remember("causal_mask", "hunt", verdict)
-    assert told(project, "causal_mask") == ("0 of 24 passed", "0 of 24 passed", State.NOT_STARTED, False)
-    assert "alibi" not in dojo(project, "next", "--count", "24")
+    assert told(project, "causal_mask") == (f"0 of {COUNT} passed", f"0 of {COUNT} passed", State.NOT_STARTED, False)
+    assert "alibi" not in dojo(project, "next", "--count", str(COUNT))
     assert "causal_mask 1 of 1" in (database.home() / "report.html").read_text() or verdict == "failed"
     remember("causal_mask", "grade", "passed")
     remember("causal_mask", "hunt", verdict)
-    assert told(project, "causal_mask") == ("1 of 24 passed", "1 of 24 passed", State.PASSED, True)
+    assert told(project, "causal_mask") == (f"1 of {COUNT} passed", f"1 of {COUNT} passed", State.PASSED, True)
 
 
 def test_every_command_tells_of_failures_after_a_pass(project: Path) -> None:
     remember("mha", "grade", "passed", *5 * ["failed"])
-    counted = "1 of 24 passed, 1 of them failed since"
+    counted = f"1 of {COUNT} passed, 1 of them failed since"
     assert told(project, "mha") == (counted, counted, State.FAILED_SINCE, True)
     assert dojo(project, "next").startswith("1. mha ")
 
@@ -158,7 +158,7 @@ def test_a_hunt_is_solved_by_the_right_file_and_then_names_the_bug(project: Path
     before, _, after = shown.partition("solved in")
     assert name not in before.replace("\r\n", " ")
     assert f"planted: {name}" in after
-    assert told(project, "softmax") == ("0 of 24 passed", "0 of 24 passed", State.NOT_STARTED, False)
+    assert told(project, "softmax") == (f"0 of {COUNT} passed", f"0 of {COUNT} passed", State.NOT_STARTED, False)
 
 
 @pytest.mark.parametrize("name", catalog.katas())
@@ -223,8 +223,14 @@ def test_a_session_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         timed_session.load(tmp_path)
 
 
-def test_every_kata_has_questions_with_answers() -> None:
+def test_every_kata_has_six_questions_with_points_and_a_source() -> None:
+    form = re.compile(r"[^\n]+\?\n\n(- [^\n]+\n(  [^\n]+\n)*){2,5}\nSource: [^-].+?(arXiv:|https://)\S+\.", re.DOTALL)
     for kata in catalog.katas().values():
-        asked = master.questions(kata)
-        assert asked.count("?**") >= 3, kata.name
+        cells = master.split(master.read_text(kata.master))[1]
+        (asked,) = (cell.prose for cell in cells if "questions" in cell.tags)
+        opening, *parts = re.split(r"^### ", asked, flags=re.MULTILINE)
+        assert opening.strip() == "## What interviewers ask next", kata.name
+        assert len(parts) >= 6, kata.name
+        for part in parts:
+            assert form.fullmatch(part.strip()), f"{kata.name}: {part}"
         assert asked not in master.statement(kata)

@@ -71,7 +71,8 @@ class Practice:
 
     def tracks(self) -> dict[str, list[Kata]]:
         """The katas by track."""
-        return {track: [k for k in self.katas if k.track == track] for track in catalog.TRACKS}
+        found = {track: [k for k in self.katas if k.track == track] for track in catalog.TRACKS}
+        return {track: own for track, own in found.items() if own}
 
     def bar(self, track: str, plain: bool) -> Text:
         """A track with how much of it is passed."""

@@ -28,7 +28,10 @@ def _project() -> Path:
 
 ROOT = _project()
 STARTED_BY = "DOJO_STARTED_BY"  # the noxfile and the entry points say there what the user typed
-TRACKS = ("basics", "positions", "attention", "feedforward", "blocks", "models", "accounting")
+TRACKS = (
+    "basics", "positions", "attention", "feedforward", "blocks", "models", "accounting", "losses", "inference",
+    "optimisation", "adaptation", "mixtures", "alignment", "debug",
+)  # fmt: skip
 
 
 def typed(command: str) -> str:

@@ -33,6 +33,6 @@ from dojo.contracts.generator import GeneratorContract
 from dojo.contracts.harness import Maker, bare, core, fast, half_precisions, robust
 from dojo.contracts.layers import DropoutContract, NormContract, SiluContract, silenced
 from dojo.contracts.module import ModuleContract, NormedContract, PrecomputedTablesContract
-from dojo.judge.proxy import Attempt
+from dojo.judge.proxy import Attempt, Callee
 from dojo.verdict.failures import Fault
 from dojo.verdict.types import Label, Outcome, Section

@@ -31,6 +31,7 @@ from dojo.contracts.checks.operations import NOTHING_BANNED, Ban, assert_constan
 from dojo.contracts.checks.timing import assert_time_within
 from dojo.contracts.checks.tolerance import is_floating
 from dojo.contracts.harness import Harness, Maker, bare, core, fast, half_precisions, robust, transposed
+from dojo.judge.protocol import mapped, tensors_in
 from dojo.judge.proxy import Attempt, Module
 from dojo.verdict.failures import Fault, Raised
 from dojo.verdict.types import Label, Outcome, Section
@@ -57,6 +58,7 @@ class Contract(Harness):
     linear_in: ClassVar[Callable[[Draw, int], Call]]
 
     needs: ClassVar[dict[str, str]] = {
+        "test_gradients_match_the_definition": "differentiable",
         "test_any_leading_dimensions_and_length_one": "more_shapes",
         "test_a_query_that_may_attend_to_nothing_gets_zeros": "dead_rows",
         "test_hard_cases_match_the_definition": "hard_cases",
@@ -192,7 +194,8 @@ class Contract(Harness):
             asked.append((callee, request))
             calls.append((case, dtype, call))
         for (case, dtype, call), reply in zip(calls, attempt.ask_each(asked), strict=True):
-            sent = [(k, v) for k, v in self.signature.in_order(call.inputs).items() if isinstance(v, Tensor)]
+            inputs = tolerance.named_leaves(self.signature.in_order(call.inputs))
+            sent = [(k, v) for k, v in inputs.items() if isinstance(v, Tensor)]
             for (name, value), after in zip(sent, reply["inputs"], strict=True):
                 if value.shape != after.shape or not ((value == after) | (value.isnan() & after.isnan())).all():
                     told = "" if dtype is torch.float32 else f" in {bare(dtype)}"
@@ -204,9 +207,9 @@ class Contract(Harness):
         """Heads are split by transposing: the next module gets tensors that are not dense, and `view` fails on them."""
         for number, (case, make) in enumerate(self.representative_cases().items()):
             call = make(draw)
-            tensors = {k: v for k, v in call.inputs.items() if isinstance(v, Tensor)}
-            relaid = {kind: {k: relay(v) for k, v in tensors.items()} for kind, relay in LAYOUTS.items()}
-            relaid |= {f"{k} expanded": {k: _expanded(v)} for k, v in tensors.items()}
+            tensors = {k: v for k, v in call.inputs.items() if tensors_in(v)}
+            relaid = {kind: _relaid(tensors, relay) for kind, relay in LAYOUTS.items()}
+            relaid |= {f"{k} expanded": _relaid({k: v}, _expanded) for k, v in tensors.items()}
             calls = [(f"{case}, {kind}", call.with_inputs(**inputs)) for kind, inputs in relaid.items()]
             self.verify_all(attempt, draw, calls, gradients=number == 0)
 
@@ -300,9 +303,15 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
 
 def _changed(call: Call, change: Callable[[Tensor], Tensor]) -> dict[str, Tensor]:
     """The floating inputs with other content; where there are none, the integer ones."""
-    tensors = {k: v for k, v in call.inputs.items() if isinstance(v, Tensor)}
-    floats = {k: v for k, v in tensors.items() if is_floating(v)}
-    return {k: change(v) for k, v in (floats or tensors).items()}
+    tensors = {k: v for k, v in call.inputs.items() if tensors_in(v)}
+    floats = {k: v for k, v in tensors.items() if any(map(is_floating, tensors_in(v)))}
+    return _relaid(floats or tensors, change)
+
+
+def _relaid(values: dict[str, Any], change: Callable[[Tensor], Tensor]) -> dict[str, Any]:
+    """The values with their tensors changed."""
+    changed: dict[str, Any] = mapped(lambda v: change(v) if isinstance(v, Tensor) else v, values)
+    return changed
 
 
 def _reversed(value: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from dojo.contracts.checks.inputs import Call, Draw
 from dojo.contracts.checks.oracle_cache import cached, value_key
 from dojo.contracts.checks.timing import Race, race
 from dojo.contracts.checks.tolerance import Budget, Formula, is_floating
-from dojo.judge.protocol import Args, Kwargs
+from dojo.judge.protocol import Args, Kwargs, mapped
 from dojo.judge.proxy import Attempt, Callee, Module, PreparedCall
 from dojo.verdict.failures import Fault
 from dojo.verdict.repro import FailingCall
@@ -71,8 +71,12 @@ class Harness(HouseRules):
 
     oracle: ClassVar[Formula]
     variants: ClassVar[Sequence[Formula]]
+    results: ClassVar[tuple[str, ...]] = ()  # the names of several results, in their order
+    constants: ClassVar[tuple[str, ...]] = ()  # inputs that get no gradient, and parameters that are frozen
+    differentiable: ClassVar[bool] = True
     rounded_once: ClassVar[bool] = False  # half precision is held to float32 arithmetic and one rounding
     timed: Maker
+    timed_scale: ClassVar[tuple[float, float]] = (0.5, 1.5)  # what the inputs of a timed call are multiplied by
     time_limit: ClassVar[float]
 
     def verify(
@@ -105,10 +109,11 @@ class Harness(HouseRules):
             if not training and isinstance(callee, Module):
                 callee.eval()
             args, kwargs = self.arguments(call.to(attempt.device))
-            budget = self.budget(draw, call, dtype, gradients)
+            budget = self.budget(draw, call, dtype, gradients and self.differentiable)
             request = {"do": "call", "target": callee.target, "args": args, "kwargs": kwargs}
-            if budget.cotangent is not None:
-                request |= {"do": "forward_backward", "cotangent": transposed(budget.cotangent).to(attempt.device)}
+            if budget.cotangents:
+                cotangents = [transposed(each).to(attempt.device) for each in budget.cotangents.values()]
+                request |= {"do": "forward_backward", "cotangents": cotangents}
             asked.append((callee, request))
             expected.append((case, call, budget))
         answers = attempt.ask_each(asked)
@@ -116,9 +121,10 @@ class Harness(HouseRules):
             with self.case_context(attempt, case, call):
                 answer = next(answers)
             got = {"result": answer["value"]}
-            if gradients:
+            if budget.cotangents:
                 got |= {f"gradient of {name}": grad for name, grad in callee.renamed(answer["gradients"]).items()}
-                leaves = [name for name, value in self.signature.in_order(call.inputs).items() if is_floating(value)]
+                inputs = tolerance.named_leaves(self.signature.in_order(call.inputs))
+                leaves = [name for name, value in inputs.items() if is_floating(value)]
                 # A forged answer may hold too few: what is missing is a gradient that does not come back.
                 got |= {f"gradient of {name}": g for name, g in zip(leaves, answer["inputs"], strict=False)}
             self.compare(attempt, draw, case, call, got, dtype, budget)
@@ -135,46 +141,100 @@ class Harness(HouseRules):
     ) -> None:
         """Hold results and gradients against the oracle under the error rule."""
         with self.case_context(attempt, case, call):
-            result = tensor(got["result"], attempt.device)
-            if result.dtype is not dtype:
-                seen = Section(Label.FACTS, f"got {bare(result.dtype)} for {bare(dtype)}")
-                whose = "input" if any(map(is_floating, call.inputs.values())) else "parameters"
-                raise Wrong(f"the result has the dtype of the {whose}", seen, where=case)
             budget = budget or self.budget(draw, call, dtype)
+            given = self.result_leaves(got["result"], budget, attempt.device, case, call, dtype)
+            got = got | given
+            self.assert_constants(got, case)
             for name, expected in budget.exact.items():
+                if expected is None:
+                    continue
                 value = got.get(name)
                 if value is None:
                     raise Wrong(f"the result is differentiable: no {name} comes back", where=f"{case}: {name}")
-                sentence = f"{name} matches the definition" if name == "result" else f"{name} is right"
-                axes = self.axes.get(name.removeprefix("gradient of "), "out in")
+                sentence = f"{name} matches the definition" if name in given else f"{name} is right"
+                axes = self.axes.get(name.removeprefix("gradient of ").partition("[")[0], "out in")
                 value = value.cpu() if isinstance(value, Tensor) else value
-                inputs = call.inputs if name == "result" else {}
+                inputs = tolerance.named_leaves(call.inputs) if name in given else {}
                 try:
                     worst = budget.usage(name, value)
                     if worst is None:
                         worst = match(value, expected, budget.allowed(name), sentence, axes, inputs=inputs)
                 except Wrong as wrong:
-                    wrong.where, wrong.cotangent = f"{case}: {name}", budget.cotangent
+                    wrong.where, wrong.cotangents = f"{case}: {name}", budget.cotangents
                     attempt.error_ratio = max(attempt.error_ratio, wrong.worst)
                     raise
                 attempt.error_ratio = max(attempt.error_ratio, worst)
 
+    def result_leaves(
+        self, result: Any, budget: Budget, device: str, case: str, call: Call, dtype: torch.dtype
+    ) -> dict[str, Any]:
+        """What a call gave, by name, each of its kind, its device and its dtype.
+
+        Raises:
+            Wrong: there is another number of results, or one is no tensor of the dtype that is asked for.
+        """
+        found = self.named(result, case)
+        expected = {name: value for name, value in budget.exact.items() if not name.startswith("gradient of ")}
+        if found.keys() != expected.keys():
+            seen = _fact(f"got {', '.join(found)}, expected {', '.join(expected)}")
+            raise Wrong("each result has as many parts as the input", seen, where=case)
+        for name, value in expected.items():
+            if value is None:
+                if found[name] is not None:
+                    raise Wrong(f"{name} is None", _fact(f"got a {type(found[name]).__name__}"), where=case)
+                continue
+            wanted = self.result_dtype(name, call, dtype) if is_floating(value) else value.dtype
+            got = tensor(found[name], device)
+            if got.dtype is not wanted:
+                whose = "input" if any(map(is_floating, tolerance.named_leaves(call.inputs).values())) else "parameters"
+                said = f"the result has the dtype of the {whose}" if name == "result" else f"{name} is {bare(wanted)}"
+                raise Wrong(said, _fact(f"got {bare(got.dtype)} for {bare(dtype)}"), where=case)
+        return found
+
+    def named(self, result: Any, case: str = "") -> dict[str, Any]:
+        """The results of a call by name, those within them too. Raises Wrong where there is another number of them."""
+        if self.results and not (isinstance(result, (tuple, list)) and len(result) == len(self.results)):
+            count = f"{len(result)} of them" if isinstance(result, (tuple, list)) else "one value"
+            raise Wrong(f"the results are {', '.join(self.results)}, in a tuple", _fact(f"got {count}"), where=case)
+        return tolerance.named_results(result, self.results)
+
+    def result_dtype(self, name: str, call: Call, dtype: torch.dtype) -> torch.dtype:
+        """The dtype of a floating result: that of the input."""
+        return dtype
+
+    def assert_constants(self, got: dict[str, Any], case: str) -> None:
+        """What is constant got no gradient: none at all, or zeros."""
+        for name, grad in got.items():
+            constant = name.removeprefix("gradient of ").partition("[")[0]
+            if not name.startswith("gradient of ") or constant not in self.constants:
+                continue
+            if isinstance(grad, Tensor) and grad.count_nonzero():
+                seen = _fact(f"a gradient flows back to it, up to {grad.abs().max():.3g}")
+                raise Wrong(f"{constant} is constant: it gets no gradient", seen, where=f"{case}: {name}")
+
     def expected(self, call: Call) -> Tensor:
-        """The oracle's result in float64."""
+        """The oracle's result in float64, where there is one alone."""
+        result: Tensor = self.expected_leaves(call)["result"]
+        return result
+
+    def expected_leaves(self, call: Call) -> dict[str, Any]:
+        """The oracle's results in float64, by name."""
         exact = call.cast(torch.float64)
-        return tolerance.evaluate(type(self).oracle, exact.init, exact.params, exact.inputs)["result"]
+        return tolerance.evaluate(type(self).oracle, exact.init, exact.params, exact.inputs, results=self.results)
 
     def budget(self, draw: Draw, call: Call, dtype: torch.dtype, gradients: bool = False) -> Budget:
         """What the oracle expects of this call, and how far an attempt may be from it."""
 
-        def cotangent_of(result: Tensor) -> Tensor:
+        def cotangents_of(found: dict[str, Any]) -> dict[str, Any]:
             # Bounded: a row without keys may be divided by the smallest normal number, and must not overflow.
-            return draw.uniform(*result.shape, low=-1.0, high=1.0)
+            floating = {name: value for name, value in found.items() if is_floating(value)}
+            return {name: draw.uniform(*value.shape, low=-1.0, high=1.0) for name, value in floating.items()}
 
         def compute() -> Budget:
             # Autograd may round parts of a gradient before it adds them up: only results are held to one rounding.
-            once, pull = self.rounded_once and not gradients, cotangent_of if gradients else None
-            return Budget(mine.oracle, self.variants, *given, pull, dtype, draw.generator, once)
+            once, pull = self.rounded_once and not gradients, cotangents_of if gradients else None
+            named = self.results, self.constants
+            return Budget(mine.oracle, self.variants, *given, pull, dtype, draw.generator, once, *named)
 
         mine, given = type(self), (call.init, call.params, call.inputs)
         key = (mine.__module__, mine.__qualname__, dtype, gradients, *map(value_key, given))
@@ -218,23 +278,30 @@ class Harness(HouseRules):
         def run() -> tuple[float, float]:
             nonlocal runs, scale
             runs += 1
-            before, scale = scale, 0.5 + torch.rand((), generator=draw.generator).item()
+            lowest, highest = self.timed_scale
+            before, scale = scale, lowest + (highest - lowest) * torch.rand((), generator=draw.generator).item()
             staged.rescale(scale / before)
             cpu, wall, kept = staged.timed()
             if check and runs == WARM_UPS + 1:
-                fresh = {k: v * scale if is_floating(v) else v for k, v in call.inputs.items()}
-                got = tensor(staged.fetch(kept), attempt.device)
-                self.spot_check(call.with_inputs(**fresh), got.cpu())
+                fresh = mapped(lambda v: v * scale if is_floating(v) else v, call.inputs)
+                got = self.named(staged.fetch(kept))
+                leaves = {k: tensor(v, attempt.device).cpu() for k, v in got.items() if v is not None}
+                self.spot_check(call.with_inputs(**fresh), leaves)
             return (wall, wall) if attempt.device == "cuda" else (cpu, wall)
 
         return run
 
-    def spot_check(self, call: Call, got: Tensor) -> None:
+    def spot_check(self, call: Call, got: dict[str, Tensor]) -> None:
         """A timed answer is a real one: within one part in a hundred of the oracle, row by row."""
-        expected = self.expected(call)
-        scale = expected.abs().amax(-1, keepdim=True).clamp_min(1e-6)
-        sentence = "the answer of a timed call is right"
-        match(got, expected, 0.01 * scale.expand(expected.shape), sentence, self.axes["result"])
+        for name, expected in self.expected_leaves(call).items():
+            if expected is None:
+                continue
+            allowed = None
+            if is_floating(expected):
+                finite = expected.abs().nan_to_num(posinf=0.0)
+                allowed = 0.01 * finite.amax(-1, keepdim=True).clamp_min(1e-6).expand(expected.shape)
+            sentence = "the answer of a timed call is right"
+            match(got.get(name), expected, allowed, sentence, self.axes.get(name.partition("[")[0], ""))
 
     @contextmanager
     def case_context(self, attempt: Attempt, case: str, call: Call) -> Iterator[None]:
@@ -249,9 +316,7 @@ class Harness(HouseRules):
             fault.failing = FailingCall(self.name, built, call.params, args, kwargs, self.signature.inputs[: len(args)])
             if isinstance(fault, Wrong):
                 fault.failing.expected = fault.expected
-                if ": gradient of " in fault.where and fault.cotangent is not None:
-                    fault.failing.gradient_of = fault.where.rpartition(": gradient of ")[2]
-                    fault.failing.cotangent = fault.cotangent
+                fault.failing.tell(fault.where.rpartition(": ")[2], self.results, fault.cotangents)
             raise
 
 
@@ -260,6 +325,10 @@ def _file_of(made: type) -> Path:
     frames = (frame for frame, _ in walk_stack(sys._getframe(1)))
     frame = next(frame for frame in frames if frame.f_globals.get("__name__") == made.__module__)
     return Path(frame.f_globals["__file__"])
+
+
+def _fact(text: str) -> Section:
+    return Section(Label.FACTS, text)
 
 
 def bare(dtype: torch.dtype) -> str:

@@ -64,7 +64,7 @@ class ModuleContract(Contract):
         if dtype is not torch.float32 or attempt.device != "cpu":
             module.to(device=attempt.device, dtype=dtype)
         if call.params:
-            module.load_state_dict(call.to(attempt.device).params, fits(call.params))
+            module.load_state_dict(call.to(attempt.device).params, fits(call.params, self.constants))
         return module
 
     def build(self, attempt: Attempt, call: Call, **keywords: Any) -> Module:
@@ -96,7 +96,7 @@ class ModuleContract(Contract):
             call = make(draw)
             args, kwargs = self.signature.construction(call.init)
             module = getattr(attempt, self.name).build(*args, **kwargs)
-            parameters_are(module, {k: tuple(v.shape) for k, v in call.params.items()})
+            parameters_are(module, {k: tuple(v.shape) for k, v in call.params.items()}, self.constants)
 
     @core
     def test_constructor_takes_its_arguments_by_name(self, attempt: Attempt, draw: Draw) -> None:

@@ -2,13 +2,14 @@
 
 A claim is a bullet of a statement, or its paragraph about what is not allowed. It is tied to checks by its words: by
 the ties that all katas share, and by those of a grader's `CLAIMS`, which map words of a claim to a regular expression
-of checks. What every kata promises, and need not say, stands in CONTRIBUTING. What is left open stands in the bullet
-**Not graded**.
+of checks. The kill matrix proves each tie: some wrong attempt breaks that claim alone. What every kata promises, and
+need not say, stands in CONTRIBUTING. What is left open stands in the bullet **Not graded**.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 
 from dojo.content import catalog, master
 from dojo.content.catalog import Kata
@@ -20,6 +21,8 @@ PROMISED = re.compile(
     "tables_lose_nothing|takes_device_and_dtype|device_it_was_moved_to|by_name|holds_exactly|are_refused|must_divide|"
     "hard_cases|construction_takes_no_more|bfloat16"
 )
+FOLLOWS = re.compile(f"{PROMISED.pattern}|gets_zeros")  # what compares results fails with them
+PARAMETERS = re.compile("holds_exactly")  # a module that has others can be given no values
 TIES = {  # words of a claim, and the checks that hold it
     r"shape|`\(\.\.\.|\(batch|comes? from|head_dim`|formula|last dimension|integers|int32": "values",
     r"^\*\*(Heads|Pairs|gelu|A layer|RoPE|Feed-forward|Positions|Bidirectional|The gate|`\w*(ffn|attn)`)": "values",
@@ -68,6 +71,25 @@ def ties(kata: Kata, told: list[str]) -> dict[str, list[str]]:
         return [check for check in every if held and re.search(held, check, re.I)]
 
     return {text: tied(text) for text in told}
+
+
+def unproven(kata: Kata, failed: Mapping[str, Collection[str]]) -> list[str]:
+    """The claims that no wrong attempt breaks alone, a sentence each. `failed` holds the checks that each has failed.
+
+    One that breaks a claim alone fails a check that holds it, and no other but those that compare results as well.
+    """
+
+    def alone(held: Collection[str]) -> bool:
+        for checks in ({check.partition("[")[0] for check in each} for each in failed.values()):
+            others = [check for check in checks - {*held} if not FOLLOWS.search(check)]
+            if checks & {*held} and (not others or any(map(PARAMETERS.search, checks & {*held}))):
+                return True
+        return False
+
+    tied = ties(kata, claims(kata)).items()
+    return [
+        f"{kata.name}: no wrong attempt breaks this claim alone: “{claim}”" for claim, held in tied if not alone(held)
+    ]
 
 
 def own_ties(kata: Kata) -> dict[str, str]:

@@ -12,7 +12,7 @@ from dojo.content import master
 from dojo.content.catalog import Kata, Trouble, typed
 
 if TYPE_CHECKING:
-    from dojo.judge.proxy import PickledCells
+    from dojo.judge.protocol import PickledCells
 
 SOURCE_LIMIT = 4 << 20  # bytes
 

@@ -133,8 +133,9 @@ class GraderPlugin:
         only = self.options.only
         items[:] = [item for item in kept[first::step] if only is None or {name_of(item), _unparametrized(item)} & only]
 
-    def pytest_keyboard_interrupt(self) -> None:
-        self.interrupted = True
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        # pytest calls it an interruption too when a grader cannot be imported
+        self.interrupted = not isinstance(excinfo.value, pytest.Session.Interrupted)
 
 
 class Judging(GraderPlugin):
@@ -172,8 +173,8 @@ class Judging(GraderPlugin):
             self.subjects[item.path.stem].items.append(item)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        if report.failed:
-            kata = Path(report.fspath).stem
+        kata = Path(report.fspath).stem
+        if report.failed and kata in self.subjects:  # the folders above fail with it
             told = Section(Label.EVENT, f"our fault, not yours: the grader cannot be read: {report.longrepr}")
             check = Check("the grader itself", Tier.CORE, Outcome.GRADER_ERROR, sections=[told])
             self.subjects[kata].checks[report.nodeid] = check

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from dojo.grading.options import Entry, Options
     from dojo.grading.pytest_plugin import GraderPlugin
     from dojo.judge.fork_server import ForkServer, FreshStarts
-    from dojo.judge.proxy import Attempt, PickledCells
+    from dojo.judge.protocol import PickledCells
+    from dojo.judge.proxy import Attempt
     from dojo.verdict.types import Check, Verdict
 
 # A user's own environment may lack NumPy, and torch would say so on every start.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dojo.judge import protocol
 from dojo.judge.protocol import Message
 from dojo.judge.proxy import Attempt
-from dojo.judge.worker import session
+from dojo.judge.worker import errors, session
 from dojo.judge.worker_handle import Worker
 from dojo.verdict.failures import Died, Raised
 from dojo.verdict.types import Outcome
@@ -41,9 +41,9 @@ class LocalWorker(Worker):
         except session.Unanswerable as error:
             raise Died(Outcome.WRONG, str(error)) from None
         except Exception as error:
-            if any(frame.filename == self.session.filename for frame in session.frames(error)):
+            if any(frame.filename == self.session.filename for frame in errors.frames(error)):
                 pdb.post_mortem(error.__traceback__)
-            raise Raised(**self.session.explain(error)) from None
+            raise Raised(**errors.explain(error, self.session.files)) from None
         return _sent(reply)
 
     def cpu_seconds(self) -> float:

@@ -12,7 +12,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
-from dojo.judge.worker import confinement
+from dojo.judge.worker.isolation import confinement
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess

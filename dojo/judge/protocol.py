@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import socket
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +61,14 @@ class Remote:
     number: int
 
 
+@dataclass(frozen=True)
+class PickledCells:
+    """What a notebook's kernel has defined: names pickled by value, and the cells as (file name, label, source)."""
+
+    pickled: bytes
+    cells: tuple[tuple[str, str, str], ...]
+
+
 def dump(message: Any) -> list[bytes | bytearray]:
     """The buffers that `message` (JSON values, tuples, tensors, dtypes, devices, `Remote`) is sent as."""
     payload: list[bytearray] = []
@@ -106,6 +115,26 @@ def tensors_in(tree: Any) -> list[Tensor]:
     if isinstance(tree, dict):
         tree = list(tree.values())
     return [t for item in tree for t in tensors_in(item)] if isinstance(tree, (list, tuple)) else []
+
+
+def leaves(tree: Any, name: str) -> dict[str, Any]:
+    """What nested lists, tuples and dicts hold at their ends, by where it stands: `grads[0]`, `state.step`."""
+    if isinstance(tree, dict):
+        inner = {f"{name}.{key}": value for key, value in tree.items()}
+    elif isinstance(tree, (list, tuple)):
+        inner = {f"{name}[{number}]": value for number, value in enumerate(tree)}
+    else:
+        return {name: tree}
+    return {path: leaf for each, value in inner.items() for path, leaf in leaves(value, each).items()}
+
+
+def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
+    """The same nested lists, tuples and dicts with `function` of what they hold at their ends."""
+    if isinstance(tree, dict):
+        return {key: mapped(function, value) for key, value in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(mapped(function, value) for value in tree)
+    return function(tree)
 
 
 def send(channel: socket.socket, message: Any) -> None:

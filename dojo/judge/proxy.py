@@ -17,17 +17,9 @@ from torch import Tensor
 
 from dojo.judge import protocol, worker_handle
 from dojo.judge.fork_server import ForkServer, FreshStarts
-from dojo.judge.protocol import Args, Kwargs, Message
+from dojo.judge.protocol import Args, Kwargs, Message, PickledCells
 from dojo.verdict.failures import Died, NoTensor
 from dojo.verdict.types import Outcome
-
-
-@dataclass(frozen=True)
-class PickledCells:
-    """What a notebook's kernel has defined: names pickled by value, and the cells as (file name, label, source)."""
-
-    pickled: bytes
-    cells: tuple[tuple[str, str, str], ...]
 
 
 @dataclass
@@ -86,7 +78,7 @@ class Attempt:
         counted: bool = True,
         gradients: bool = False,
     ) -> dict[str, Any]:
-        """Readings of all these calls together, as `worker.instrumentation` takes them: one message, one profile.
+        """Readings of all these calls together, as `worker.readings` takes them: one message, one profile.
 
         With `gradients` the floating inputs take them, and the way back from each result is made too.
         """
@@ -197,6 +189,14 @@ class Callee:
             reply["value"] = Module(self.attempt, reply["value"])
         return reply
 
+    def method(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """What a method of a kept object gives."""
+        return self.ask(do="call", target=self.target, method=name, args=args, kwargs=kwargs)["value"]
+
+    def read(self, name: str) -> Any:
+        """An attribute of a kept object."""
+        return self.ask(do="read", target=self.target, name=name)["value"]
+
     def operations(self, *args: Any, watched: list[str] | None = None, **kwargs: Any) -> dict[str, Any]:
         """The readings of `observe` that watching alone gives: operations in all threads."""
         return self.attempt.observed([(self, args, kwargs)], watched or [], counted=False)
@@ -207,7 +207,7 @@ class Callee:
         return largest
 
     def observe(self, *args: Any, watched: list[str] | None = None, **kwargs: Any) -> dict[str, Any]:
-        """Readings of a call, as `worker.instrumentation` reports them."""
+        """Readings of a call, as `worker.readings.instrumentation` reports them."""
         return self.attempt.observed([(self, args, kwargs)], watched or [])
 
     def keep(self, *args: Any, **kwargs: Any) -> protocol.Remote:
@@ -215,7 +215,7 @@ class Callee:
         return self.stage(*args, **kwargs).go()
 
     def fake_device(self, *args: Any, **kwargs: Any) -> Message:
-        """What happens on another device, which `worker.instrumentation` makes up: see there."""
+        """What happens on another device, which `worker.readings.instrumentation` makes up: see there."""
         return self.ask(do="fake_device", target=self.target, args=args, kwargs=kwargs)
 
     def stage(self, *args: Any, **kwargs: Any) -> StagedCall:
@@ -338,7 +338,7 @@ class _Call(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, cotangent: Tensor) -> Any:
-        reply = ctx.callee.ask(do="backward", call=ctx.call, cotangent=cotangent)
+        reply = ctx.callee.ask(do="backward", call=ctx.call, cotangents=[cotangent])
         found = ctx.callee.renamed(reply["parameters"])
         own = [found.get(name) for name in ctx.callee.parameters()]
         return (None, None, None, *reply["inputs"], *own)

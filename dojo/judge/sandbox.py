@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from dojo.content.catalog import ROOT, Trouble
-from dojo.judge.worker import confinement, kernel
+from dojo.judge.worker.isolation import confinement, kernel
 
 
 def prefix() -> list[str]:

@@ -16,7 +16,7 @@ import cloudpickle
 
 from dojo.content import master
 from dojo.content.catalog import ROOT, Trouble
-from dojo.judge.proxy import PickledCells
+from dojo.judge.protocol import PickledCells
 
 if TYPE_CHECKING:
     from dojo.content.catalog import Kata

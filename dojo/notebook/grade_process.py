@@ -18,7 +18,7 @@ def main() -> None:
         from dojo.content import catalog
         from dojo.grading.options import Entry, Options, fresh_seed
         from dojo.grading.parallel import side_by_side
-        from dojo.judge.proxy import PickledCells
+        from dojo.judge.protocol import PickledCells
         from dojo.notebook import html
         from dojo.practice import history
         from dojo.verdict.screen.terminal import Screen

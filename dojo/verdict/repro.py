@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,8 @@ from dojo.content import files
 from dojo.verdict.screen.text import clean
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from torch import Tensor
 
 MOST = 100_000  # numbers that a script may hold: an editor must open it
@@ -39,9 +41,22 @@ class FailingCall:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     names: tuple[str, ...]  # of the arguments that go by position
-    gradient_of: str = ""  # what fails is the gradient of this input or parameter, pulled back from the cotangent
-    cotangent: Tensor | None = None
+    part: str = ""  # of several results the one that fails, as an index
+    gradient_of: str = ""  # what fails is the gradient of this input or parameter, pulled back from the cotangents
+    cotangents: dict[str, Tensor] = field(default_factory=dict)  # by the index of the result
     expected: Tensor | None = None
+
+    def tell(self, place: str, results: tuple[str, ...], cotangents: Mapping[str, Tensor]) -> None:
+        """Take in what fails, a result or `gradient of NAME`, and the cotangents, both by the names of the results."""
+
+        def index(path: str) -> str:
+            name, bracket, rest = path.partition("[")
+            return f"[{results.index(name)}]{bracket}{rest}" if name in results else ""
+
+        self.part = index(place)
+        if place.startswith("gradient of ") and cotangents:
+            self.gradient_of = place.removeprefix("gradient of ")
+            self.cotangents = {index(name): each for name, each in cotangents.items()}
 
     def script(self, *told: str) -> str:
         """What the script does once it has imported the attempt, behind what is told of the failure.
@@ -49,8 +64,7 @@ class FailingCall:
         Raises:
             ValueError: its tensors hold more than MOST numbers.
         """
-        tensors = [v for v in (*self.args, *self.kwargs.values(), *self.params.values()) if hasattr(v, "numel")]
-        if (count := sum(t.numel() for t in tensors)) > MOST:
+        if (count := sum(_numbers(v) for v in (*self.args, *self.kwargs.values(), *self.params.values()))) > MOST:
             raise ValueError(f"the failing call has {count} numbers, more than the {MOST} that a script may hold")
         # An exception's text may hold anything, even the end of a docstring.
         lines = ["", *(f"# {line}" for text in told for line in clean(text))]
@@ -73,12 +87,13 @@ class FailingCall:
         return "\n".join(lines) + "\n"
 
     def _compared(self, call: str) -> list[str]:
-        lines = [f"got = {call}"]
+        lines = [f"got = {call}{self.part}"]
         if self.gradient_of:
             held = self.gradient_of in self.params
             source = f"dict(module.named_parameters())[{self.gradient_of!r}]" if held else self.gradient_of
             lines = [f"source = {source}", "source.requires_grad_()", *lines]
-            lines += [f"(got,) = torch.autograd.grad(got, source, {literal(self.cotangent)})  # of {self.gradient_of}"]
+            total = " + ".join(f"(got{part} * {literal(each)}).sum()" for part, each in self.cotangents.items())
+            lines += [f"(got,) = torch.autograd.grad({total}, source)  # of {self.gradient_of}"]
         lines += ['print("got", got, sep="\\n")']
         if self.expected is not None:
             lines += [f"expected = {literal(self.expected)}", 'print("expected", expected, sep="\\n")']
@@ -88,10 +103,20 @@ class FailingCall:
 
 def literal(value: Any) -> str:
     """A value as Python writes it; a tensor with its dtype, and its shape where a list cannot hold that."""
+    if isinstance(value, (tuple, list)):
+        parts = ", ".join(map(literal, value))
+        return f"[{parts}]" if isinstance(value, list) else f"({parts}{',' * (len(value) == 1)})"
     if not hasattr(value, "numel"):
         return repr(value)
     whole = f"tensor({value.tolist()}, dtype={value.dtype})"
     return whole if value.numel() else f"torch.zeros({tuple(value.shape)}, dtype={value.dtype})"
+
+
+def _numbers(value: Any) -> int:
+    """How many numbers the tensors of an argument hold."""
+    if isinstance(value, (tuple, list)):
+        return sum(map(_numbers, value))
+    return int(value.numel()) if hasattr(value, "numel") else 0
 
 
 def write(path: Path, script: str, attempt: Path, root: Path) -> None:

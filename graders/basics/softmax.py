@@ -219,7 +219,7 @@ class TestSoftmax(Contract):
         call = Call({"x": draw.normal(64, 200)}).cast(dtype)
         request = {"do": "forward_backward", "target": self.ready(attempt, call, dtype).target}
         args, kwargs = self.arguments(call.to(attempt.device))
-        request |= {"args": args, "kwargs": kwargs, "cotangent": torch.ones_like(args[0])}
+        request |= {"args": args, "kwargs": kwargs, "cotangents": [torch.ones_like(args[0])]}
         with self.case_context(attempt, "a cotangent of ones", call):
             grad = next(attempt.ask_each([(self.ready(attempt, call, dtype), request)]))["inputs"][0]
             if grad is None:

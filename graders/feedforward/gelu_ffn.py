@@ -156,7 +156,7 @@ class TestFeedForward(DropoutContract):
         module = self.ready(attempt, made).train()
         args, kwargs = self.arguments(made.to(attempt.device))
         request = {"do": "forward_backward", "target": module.target, "args": args, "kwargs": kwargs}
-        request["cotangent"] = torch.ones(1, 32, device=attempt.device)
+        request["cotangents"] = [torch.ones(1, 32, device=attempt.device)]
         told = f"in training mode, dropout={dropout}, one token, fc2 is the identity and adds 3"
         with self.case_context(attempt, told, made):
             answer = next(attempt.ask_each([(module, request)]))

@@ -193,10 +193,85 @@ def kv_cache_bytes(config: Config, seq_len: int, batch: int = 1, bytes_per_eleme
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **How much memory does training take?** With Adam in mixed precision 16 bytes for each parameter, and activations.
-# - **How long does a token take to decode?** At batch 1 every weight is read once: bytes of the model divided by the
-#   bandwidth. 140 GB at 3.35 TB/s is 42 ms.
-# - **How many users fit?** The memory that the weights leave, divided by the cache of one user.
-# - **What is MFU?** The operations by this count, divided by time and by the peak of the hardware. Half is good.
-# - **What does GQA change?** The cache shrinks by the size of a group, the weights a little, the attention products
-#   not at all.
+# ### How much memory does training take?
+#
+# - With Adam in mixed precision 16 bytes for each parameter: 2 for the weight, 2 for its gradient, 4 for a float32 copy
+#   and 4 for each moment.
+# - 7 billion parameters take 112 GB before any activation. That is more than one device of 80 GB has.
+# - Sharding the optimiser, then gradients, then weights over $k$ devices divides these parts by $k$.
+# - Activations come on top: recompute, or a smaller batch with gradients summed over several.
+#
+# Source: Rajbhandari et al. 2019, section 3, arXiv:1910.02054.
+#
+# ### How long does training take?
+#
+# - $C \approx 6 N D$: $2N$ forwards and $4N$ backwards for each token.
+# - 7 billion parameters on 2 trillion tokens: $8.4 \cdot 10^{22}$ operations. A thousand devices at 40 percent of 989
+#   TFLOPS need 59 hours.
+# - Recomputing every block makes it $8 N D$.
+# - It leaves out attention, so it is too low for long contexts.
+#
+# Source: Kaplan et al. 2020, section 2.1, arXiv:2001.08361.
+#
+# ### How long does a token take to decode?
+#
+# - At batch 1 every weight is read once: bytes of the model divided by the bandwidth. 140 GB at 3.35 TB/s is 42 ms.
+# - A batch shares this reading, until its caches weigh as much as the model.
+# - 70 billion parameters with 64 sequences of 8,192 tokens: 172 GB of cache against 140 GB of weights, at 8 key heads.
+# - Spread over $k$ devices the bandwidths add up, less the time to exchange results.
+#
+# Source: Pope et al. 2022, section 2, arXiv:2211.05102.
+#
+# ### How many users fit?
+#
+# - The memory that the weights leave, divided by the cache of one user.
+# - Eight devices of 80 GB with 140 GB of weights leave 500 GB. At 2.7 GB for 8,192 tokens that is about 186.
+# - Reserving the longest answer for everybody wastes most of it. Pages of a few tokens are given out as they are
+#   needed.
+# - A prompt that many share is kept once.
+#
+# Source: Kwon et al. 2023, arXiv:2309.06180.
+#
+# ### What is MFU, and what does it hide?
+#
+# - Operations by this count, divided by time and by the peak of the hardware. Half is good.
+# - Recomputed operations do not count, so recomputation lowers it. The utilisation of the hardware counts them.
+# - In decoding it is a few percent by nature. There the share of the bandwidth is the honest number.
+# - Peaks given with sparsity are twice what dense products can reach.
+#
+# Source: Chowdhery et al. 2022, section 4.1 and appendix B, arXiv:2204.02311.
+#
+# ### When does attention dominate?
+#
+# - For a layer of $12 d^2$ weights they cost $24 d^2$ operations a token, attention $4 n d$. Equal at $n = 6d$.
+# - At width 4,096 attention is 4 percent at 1,024 tokens, 57 percent at 32,768.
+# - With a gated layer of $4d$ the weights are $16 d^2$, and it is $n = 8d$.
+# - These count attention in full. A causal kernel does half, and the lengths double.
+#
+# Source: Hoffmann et al. 2022, appendix F, arXiv:2203.15556.
+#
+# ### What does GQA change in the three counts?
+#
+# - Parameters: key and value matrices shrink by the group. That is about a tenth of a layer.
+# - Operations: the projections by as much as their parameters, scores and means not at all.
+# - The cache: by the whole group. That is what it is for.
+#
+# Source: Ainslie et al. 2023, arXiv:2305.13245.
+#
+# ### Given a budget of operations, how large a model would you train?
+#
+# - About 20 tokens for each parameter: $C = 6 N \cdot 20 N$, so $N = \sqrt{C / 120}$.
+# - $10^{24}$ operations: 91 billion parameters on 1.8 trillion tokens.
+# - If it is to serve many requests, take a smaller one and train it longer. Inference costs $2N$ a token for as long as
+#   it is used.
+#
+# Source: Hoffmann et al. 2022, section 3, arXiv:2203.15556.
+#
+# ### How would you check such a count, and why does the time differ?
+#
+# - Sum `p.numel()` of the real model. Count operations with `torch.utils.flop_counter` or the profiler.
+# - Sizes that are all different catch swapped ones. Doubling one size must change each part by the power that it has.
+# - Time is not operations: norms, activations, optimiser, communication and waiting do not appear in the count.
+# - Tied matrices: once in the parameters, both times in the work.
+#
+# Source: PyTorch documentation of `torch.profiler`, https://docs.pytorch.org/docs/stable/profiler.html.

@@ -239,10 +239,76 @@ class CausalSelfAttention(nn.Module):
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **What changes with a KV cache?** Rotated keys and plain values are appended. One new query meets all keys, so no
-#   mask is needed, and its position is the length of the cache.
-# - **Why does causality make training efficient?** One pass gives a loss at every position, for all prefixes at once.
-# - **How are packed documents kept apart?** A block-diagonal mask beside the causal one, and positions that restart.
-# - **Does a causal model need positions at all?** It can infer some order from how many tokens it sees, but learns
-#   better with them.
-# - **Where is the sliding window?** Another condition on the mask: `i - j < window`. Cache and cost are then bounded.
+# ### Why does causality make training efficient?
+#
+# - One pass gives a loss at every position, for all prefixes at once.
+# - The states of earlier tokens never depend on later ones, so nothing has to be computed again for a longer prefix.
+# - That is also why a cache is exact. In an encoder every new token would change all states.
+#
+# Source: Radford et al. 2018, Improving language understanding by generative pre-training, section 3.1,
+# https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf.
+#
+# ### What changes with a KV cache?
+#
+# - Rotated keys and plain values are appended. The new query has the position that the cache has as its length.
+# - One query needs no mask. A chunk of a prompt behind a cache needs one aligned at the bottom right.
+# - The test: token by token with a cache gives the logits of a single pass, to rounding.
+# - Preallocate it or keep it in pages. Concatenating copies the whole cache at each step.
+#
+# Source: Kwon et al. 2023, arXiv:2309.06180.
+#
+# ### Does a causal model need positions at all?
+#
+# - It can do without. The mask breaks the symmetry, and a token can infer how many it sees.
+# - Models without any positions train to nearly the same loss, and probes find positions in their states.
+# - The first layer alone cannot tell the order of what a token sees. Only depth can.
+#
+# Source: Haviv et al. 2022, arXiv:2203.16634.
+#
+# ### How are packed documents kept apart, and how rows that are padded on the left?
+#
+# - Packing: a block for each document in the mask. Restarting positions is not needed for RoPE, as only distances
+#   count.
+# - Left padding: mask the padded keys, and count positions from the first real token.
+# - A mask built by comparing positions is wrong in both cases. Build it from places in the sequence.
+# - The loss must skip the border: the last token of a document does not predict the first of the next.
+#
+# Source: Krell et al. 2021, arXiv:2107.02027.
+#
+# ### What does a sliding window change, and what breaks when old keys are dropped?
+#
+# - Cost and cache are bounded by the window: $O(n w d)$ time and $w$ keys for each layer.
+# - A model trained with full attention fails once its first tokens leave the cache. Much weight rests on them although
+#   they say little.
+# - Keeping a few of the first keys mends that. Positions are then counted within the cache.
+#
+# Source: Xiao et al. 2023, arXiv:2309.17453.
+#
+# ### What breaks in half precision?
+#
+# - Positions: bfloat16 holds integers exactly up to 256 only. 4,096 positions become 769 different numbers.
+# - Tables as buffers are rounded by `model.to(torch.bfloat16)`. Plain attributes are not.
+# - Angles in float32 are off by up to $5 \cdot 10^{-4}$ near position 10,000.
+# - Rotation and softmax in float32, one rounding after each.
+#
+# Source: Kalamkar et al. 2019, arXiv:1905.12322.
+#
+# ### What would a profiler show for prefill and for decoding?
+#
+# - Prefill: large products near the peak of the arithmetic, and attention that grows with the square of the prompt.
+# - Decoding: the same layers as thin products that wait for weights and cache. Kernel launches show as gaps at small
+#   batches.
+# - For 7 billion parameters in bfloat16 a step takes at least 4 ms at 3.35 TB/s, and 2,000 tokens of prefill about 55
+#   ms at half of 989 TFLOPS.
+# - Served together, a long prefill delays the steps of others. So it is cut into chunks.
+#
+# Source: Agrawal et al. 2024, arXiv:2403.02310.
+#
+# ### How would you test it?
+#
+# - Change a later token: earlier outputs stay the same. By gradients: the Jacobian is 0 above the diagonal.
+# - Shift all positions by a constant: nothing changes. Change the gap between two tokens: something must.
+# - Whole sequence against token by token, and against a written-out version with a loop over heads.
+# - Different positions in each row of a batch, with as many rows as heads, to catch a broadcast along the wrong axis.
+#
+# Source: Su et al. 2021, arXiv:2104.09864.

@@ -125,9 +125,70 @@ def causal_mask(
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **Why is bottom right alignment right for a cache?** The new tokens are the newest positions.
-#   With one query it is a row of True: no mask is needed at all.
-# - **How would you add a window of w tokens?** And it with `key_position > query_position - w`.
-# - **How do you combine it with padding?** `causal & padding[:, None, None, :]`, of shape `(batch, 1, seq, seq)`.
-# - **What does the mask cost?** $n^2$ bytes. Fused kernels compute the comparison on the fly and skip blocked tiles,
-#   which also saves half of the arithmetic.
+# ### Why is the mask aligned at the bottom right when a cache holds earlier keys?
+#
+# - The queries are the newest positions: query $i$ stands at $k_{\mathrm{len}} - q_{\mathrm{len}} + i$.
+# - With one query it is a row of True, so decoding needs no mask at all.
+# - PyTorch's `is_causal=True` aligns at the top left. One new query would then see the first key alone.
+# - For a chunk of a prompt behind a cache both differ, and no shape reveals it.
+#
+# Source: PyTorch documentation of `F.scaled_dot_product_attention`,
+# https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html.
+#
+# ### The diagonal is off by one. How would you notice?
+#
+# - One too many: each token sees the next one, which is its own target. The loss falls far below any sensible value,
+#   and generation is noise.
+# - One too few: the first row has no key and gives nan, or zeros if dead rows are handled.
+# - The test: change token $t$ and compare. Outputs before $t$ must not move, the output at $t$ must.
+#
+# Source: Vaswani et al. 2017, section 3.2.3, arXiv:1706.03762.
+#
+# ### How do you combine it with padding and with packed documents?
+#
+# - Padding: `causal & padding[:, None, None, :]`, of shape `(batch, 1, q_len, k_len)`. Padding at the end needs no mask
+#   but in the loss.
+# - Padding on the left makes dead rows: its own tokens see nothing.
+# - Packing: and it with `document[:, None] == document[None, :]`, which makes blocks along the diagonal.
+# - Kernels for variable lengths take the borders of the documents instead of a mask.
+#
+# Source: Krell et al. 2021, arXiv:2107.02027.
+#
+# ### How would you add a window of w tokens?
+#
+# - And it with `key_position > query_position - w`: each query sees itself and $w - 1$ tokens before.
+# - A decoder then needs a cache of $w$ keys for each layer, whatever the length.
+# - Layers reach further together: after $L$ of them information has come from about $L w$ tokens back.
+#
+# Source: Jiang et al. 2023, section 2, arXiv:2310.06825.
+#
+# ### What does the mask cost, and what do fused kernels do instead?
+#
+# - $q_{\mathrm{len}} \cdot k_{\mathrm{len}}$ bytes as booleans: 17 MB at 4,096 tokens, 1.1 GB at 32,768. As a float32
+#   bias four times that.
+# - A kernel compares the two indices on the fly and stores nothing.
+# - It skips tiles above the diagonal, which saves nearly half of the work. Only tiles on the diagonal need the
+#   comparison.
+# - Handing over a mask tensor can rule out the fastest kernel. A profiler shows another kernel name, and the reads of
+#   the mask.
+#
+# Source: Dao 2023, section 3.1, arXiv:2307.08691.
+#
+# ### Boolean mask or additive bias: what can go wrong?
+#
+# - As a bias, blocked is $-\infty$ and allowed 0. A mask of 0 and 1 that is added blocks nothing.
+# - $-10^9$ becomes $-\infty$ in float16. Two biases of the lowest finite number add up to $-\infty$ as well.
+# - A row of only $-\infty$ is nan. With the lowest finite number it is a plain mean over keys that are forbidden.
+# - True means allowed in `F.scaled_dot_product_attention` and blocked in `nn.MultiheadAttention`.
+#
+# Source: PyTorch documentation of `nn.MultiheadAttention`,
+# https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html.
+#
+# ### What would the mask of a prefix language model look like?
+#
+# - The first $p$ tokens see each other both ways: `causal | (key_position < p)`.
+# - The rest is causal. The loss counts only the tokens after the prefix.
+# - A cache stays right, as the prefix is never computed anew. But each turn of a dialogue that should see itself both
+#   ways must be computed at once.
+#
+# Source: Raffel et al. 2019, section 3.2.1, arXiv:1910.10683.

@@ -185,10 +185,78 @@ class GroupedQueryAttention(nn.Module):
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **What does the cache cost?** `2 * num_kv_heads * head_dim` numbers for each token and layer.
-#   Llama 3 70B has 64 query and 8 key/value heads: 8 times less.
-# - **Why 8?** With tensor parallelism over 8 GPUs each holds one key/value head and no copies.
-# - **How is a multi-head checkpoint converted?** Average the key/value heads of each group, then train briefly.
-# - **Are there fewer FLOPs?** Only in the key and value projections. The scores cost the same.
-# - **What is the next step?** Multi-head latent attention caches one small latent vector for each token,
-#   and projects it to keys and values when needed.
+# ### What does the cache cost?
+#
+# - $2\, G\, \text{head\_dim}$ numbers for each token and layer.
+# - Llama 3 70B has 80 layers, 64 query heads and 8 key heads of 128: 328 kB for a token in bfloat16, 2.7 GB for 8,192
+#   tokens.
+# - With 64 key heads it would be 8 times that, and few sequences would fit beside the weights.
+#
+# Source: Grattafiori et al. 2024, section 3.2, arXiv:2407.21783.
+#
+# ### Multi-head, grouped or multi-query: which would you choose when?
+#
+# - Multi-head where nothing is decoded step by step: encoders, training of small models.
+# - Grouped for a language model that is served. Eight groups come close to multi-head in quality and to multi-query in
+#   speed.
+# - Multi-query where the cache is all that counts.
+# - The group is also a matter of hardware: the number of key heads should divide by the devices.
+#
+# Source: Ainslie et al. 2023, section 3, arXiv:2305.13245.
+#
+# ### Why are eight key heads so common?
+#
+# - With a layer split over 8 devices each holds one key head and no copies.
+# - With more devices than key heads the cache must be copied, and stops shrinking.
+# - The returns diminish: from 64 to 8 heads the cache falls by 88 percent, from 8 to 1 by another 11.
+#
+# Source: Ainslie et al. 2023, section 2.2, arXiv:2305.13245.
+#
+# ### Are there fewer operations?
+#
+# - Only in the key and value projections: $4 n d \cdot G\, \text{head\_dim}$ instead of $4 n d^2$.
+# - Scores and weighted means cost the same, $4 n^2 d$.
+# - In decoding each cached number serves $H/G$ queries, so the work for each byte in bfloat16 is $H/G$ operations
+#   instead of 1.
+#
+# Source: Ainslie et al. 2023, arXiv:2305.13245.
+#
+# ### How is a multi-head checkpoint converted?
+#
+# - Average the key and value heads of each group, then train on for a small share of the original steps. The paper took
+#   5 percent.
+# - The mean was better than picking one head, and that better than starting afresh.
+# - Heads have no natural order. Which heads make up a group is a choice, and neighbours are the usual one.
+#
+# Source: Ainslie et al. 2023, section 2.1, arXiv:2305.13245.
+#
+# ### `repeat` instead of `repeat_interleave`: how would you notice?
+#
+# - Shapes fit, gradients flow, and a model trained that way is as good. Only a checkpoint of the other order gives
+#   noise.
+# - With one key head, or as many as query heads, the two are equal. A test needs at least two groups of at least two.
+# - Make one key head produce a value of its own and see which query heads return it.
+# - With two groups of two the first reads 0, 1, 0, 1 and the second 0, 0, 1, 1.
+#
+# Source: PyTorch documentation of `F.scaled_dot_product_attention`,
+# https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html.
+#
+# ### What would a profiler show, and what does a good kernel do?
+#
+# - `repeat_interleave` copies keys and values $H/G$ times. In decoding that copy is most of the time.
+# - A kernel for groups loads a tile of keys once and meets it with all queries of the group.
+# - In decoding the group takes the place of the query axis and fills the tile of the matrix unit, which one query would
+#   leave empty.
+# - With few sequences it also splits the keys over the processors and combines the parts by their sums.
+#
+# Source: Dao et al. 2023, Flash-Decoding for long-context inference, https://pytorch.org/blog/flash-decoding/.
+#
+# ### What goes further than grouping?
+#
+# - Latent attention caches one small vector for each token and projects it to the keys and values of all heads.
+#   DeepSeek-V2 keeps 576 numbers for a token and layer, as much as 2.25 groups of 128.
+# - The projection can be folded into the query and output matrices. The rotation stands in the way and gets a few
+#   entries of its own.
+# - Keys and values in 8 or 4 bits, windows, and sharing a cache between layers all work beside grouping.
+#
+# Source: DeepSeek-AI 2024, section 2.1, arXiv:2405.04434.

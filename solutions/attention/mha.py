@@ -213,12 +213,75 @@ class MultiHeadAttention(nn.Module):
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **Why many heads, if the cost is the same?** One head gives one weighted mean for each token. Several heads can look
-#   at several places at once.
-# - **What is the cost?** $4 n d^2$ multiplications for the projections and $2 n^2 d$ for the attention itself.
-#   The second is larger when $n > 2d$.
-# - **What does FlashAttention change?** Not the result. It never stores the $n \times n$ scores: it walks over tiles of
-#   keys with an online softmax. Memory becomes linear in $n$.
-# - **What is cached in decoding?** Keys and values of earlier tokens: $2 n d$ numbers for each layer.
-#   See the katas mqa and gqa for fewer.
-# - **Is attention aware of order?** No. Permute the tokens and the outputs permute with them. Positions must be added.
+# ### Why several heads, if the cost is the same?
+#
+# - One head gives one weighted mean for each token. Several look at several places at once.
+# - Each head has its own $\text{head\_dim} = d/H$ entries, so the work stays that of one wide head.
+# - In trained models many heads can be cut with little loss, but not all of them, and not early in training.
+#
+# Source: Vaswani et al. 2017, section 3.2.2, arXiv:1706.03762; Michel, Levy, Neubig 2019, arXiv:1905.10650.
+#
+# ### Is attention aware of order?
+#
+# - No. Permute the tokens, and the outputs permute with them.
+# - That is a test as well: without a mask it must hold to rounding.
+# - Positions come in through the input, a rotation of queries and keys, a bias, or the causal mask.
+#
+# Source: Vaswani et al. 2017, section 3.5, arXiv:1706.03762.
+#
+# ### What does it cost, and when does the quadratic part win?
+#
+# - Projections: $8 n d^2$ operations. Scores and weighted means: $4 n^2 d$. They are equal at $n = 2d$.
+# - Counted with a feed-forward layer of $16 n d^2$ they are equal at $n = 6d$.
+# - The number of heads does not enter. It enters the memory: $H n^2$ scores, 2.1 GB in float32 for 32 heads and 4,096
+#   tokens.
+#
+# Source: Vaswani et al. 2017, section 4, arXiv:1706.03762.
+#
+# ### How would you choose the number of heads?
+#
+# - Mostly by width: 64 or 128 entries a head, which suits the matrix units.
+# - The scores of a head have rank at most `head_dim`. Very narrow heads cannot tell many keys apart.
+# - More heads mean more score memory if not fused, and more numbers in the cache only if `head_dim` stays.
+# - The number should divide by the devices that share the layer.
+#
+# Source: Bhojanapalli et al. 2020, arXiv:2002.07028.
+#
+# ### What is cached in decoding, and how much is it?
+#
+# - Keys and values of all earlier tokens, after the projection: $2 d$ numbers for each token and layer.
+# - Llama 2 7B: 32 layers of width 4,096 in bfloat16 make 0.5 MB for a token and 2.1 GB for 4,096 tokens.
+# - Queries are not cached: each is used once.
+# - For cross-attention the cache is filled once, since the context does not change.
+#
+# Source: Kwon et al. 2023, section 2, arXiv:2309.06180.
+#
+# ### What does FlashAttention change?
+#
+# - Not the result. It walks over tiles of keys with an online softmax and never stores the $n \times n$ scores.
+# - Memory becomes linear in $n$. The arithmetic stays quadratic and even grows a little in the backward pass.
+# - The gain is in bytes moved between the large memory and the fast one.
+# - It changes the order of the sums, so results differ in the last digits.
+#
+# Source: Dao et al. 2022, section 3.1, arXiv:2205.14135.
+#
+# ### What would a profiler show around the attention itself?
+#
+# - Three projections are three products. One matrix of `(3 * d_model, d_model)` is one larger product that reads the
+#   input once.
+# - Splitting heads is a view. The transpose costs nothing until someone needs contiguous memory: look for copy kernels.
+# - Merging heads is where that copy usually is, right before the output projection.
+# - At short lengths many small kernels leave gaps. There launches are the limit, and a captured graph helps.
+#
+# Source: PyTorch documentation of `torch.profiler`, https://docs.pytorch.org/docs/stable/profiler.html.
+#
+# ### Could the query and key matrices be merged into one?
+#
+# - On paper yes: the scores depend on $W_Q^\top W_K$ alone, as the output depends on $W_O W_V$.
+# - The merged matrix is $d \times d$ for each head but of rank `head_dim`: more weights, more work, and a key of width
+#   $d$ to cache.
+# - A rotation between the two forbids it.
+# - It explains why queries and keys may be rotated together without any effect, which is how checkpoints are permuted.
+#
+# Source: Elhage et al. 2021, A mathematical framework for transformer circuits,
+# https://transformer-circuits.pub/2021/framework/index.html.

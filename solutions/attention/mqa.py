@@ -174,10 +174,65 @@ class MultiQueryAttention(nn.Module):
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **What is saved?** The cache holds `2 * head_dim` numbers for each token and layer, not `2 * d_model`.
-#   The arithmetic of the scores stays the same.
-# - **Why does that make decoding faster?** One new token does little arithmetic and reads the whole cache.
-#   Memory traffic is the limit, and it falls by a factor of `num_heads`.
-# - **Does it help training or prefill?** Hardly. There, arithmetic is the limit.
-# - **What is lost?** A little quality, and some stability in training. Grouped-query attention is the compromise.
-# - **How does it split over several GPUs?** The single key head cannot be split by heads, so each GPU holds a copy.
+# ### What is saved, and what is not?
+#
+# - The cache holds `2 * head_dim` numbers for each token and layer instead of `2 * d_model`.
+# - The projections of keys and values shrink by `num_heads`.
+# - Scores and weighted means cost what they did: every query head still meets every key.
+#
+# Source: Shazeer 2019, section 3, arXiv:1911.02150.
+#
+# ### Why does a smaller cache make decoding faster?
+#
+# - A step does little arithmetic and reads the whole cache. With $H$ heads of their own, each number read serves one
+#   query.
+# - Shared, it serves $H$: in bfloat16 the work for each byte rises from 1 operation to $H$.
+# - The weights are read too. The gain shows with large batches and long contexts, where the cache is the larger part.
+# - A smaller cache also admits more sequences, and those share the reading of the weights.
+#
+# Source: Shazeer 2019, section 2.4, arXiv:1911.02150.
+#
+# ### Does it help training or prefill?
+#
+# - Not by its cache: there is none to read, and arithmetic is the limit. The scores cost the same.
+# - The projections of keys and values nearly vanish: half of the four, and a sixth of a layer whose feed-forward part
+#   is `4 * d_model` wide.
+# - With equal `d_model` the model has fewer weights. A fair comparison gives them back to the feed-forward layer.
+#
+# Source: Shazeer 2019, section 4, arXiv:1911.02150.
+#
+# ### What is lost, and when would you choose it all the same?
+#
+# - A little quality, and some models trained less steadily.
+# - Choose it where the cache decides: very long contexts, large batches, small devices.
+# - Grouped-query attention with a few key heads is nearly as fast and nearly as good. Most models take that.
+#
+# Source: Ainslie et al. 2023, arXiv:2305.13245.
+#
+# ### How does it split over several devices?
+#
+# - The query heads split, the single key head cannot. Each device holds a copy of it and of the whole cache.
+# - The cache is $H$ times smaller than with key heads of their own, but more devices do not make it smaller still.
+# - Sharding the batch instead divides the cache. It needs an exchange between all devices around the attention.
+#
+# Source: Pope et al. 2022, section 3.3, arXiv:2211.05102.
+#
+# ### What would a profiler show if the keys were copied for each head?
+#
+# - Copy kernels before the products, and memory that is `num_heads` times that of the keys.
+# - `expand` makes a view without a copy. `reshape` after it, or a batched product that wants plain strides, copies.
+# - In decoding the copy reads and writes as much as the method was to save.
+# - Folding the heads into the query axis makes one product for each sequence: `(heads * q_len, head_dim)` by
+#   `(head_dim, k_len)`.
+#
+# Source: PyTorch documentation of `Tensor.expand`,
+# https://docs.pytorch.org/docs/stable/generated/torch.Tensor.expand.html.
+#
+# ### How would you test it?
+#
+# - Against multi-head attention with the key and value weights repeated for each head: equal to rounding.
+# - A length other than the number of heads: otherwise an axis of size 1 in the wrong place may broadcast unseen.
+# - Query heads with different weights must give different results.
+# - The memory: no tensor of the size of repeated keys.
+#
+# Source: Shazeer 2019, section 3, arXiv:1911.02150.

@@ -152,10 +152,84 @@ def scaled_dot_product_attention(
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **What is the cost?** $2 s t d_k + 2 s t d_v$ floating-point operations, and $s \cdot t$ numbers for the scores.
-# - **Why softmax and not just the scores?** The weights are positive and sum to 1, so the result stays within the range
-#   of the values, whatever the length of the context.
-# - **What changes with a KV cache?** Only `s`: one new query meets all `t` keys. The causal mask is then a row of True.
-# - **Why is multiplication preferred to additive attention?** It is one matrix product, which hardware does best.
-# - **What does temperature do here?** Dividing the scores by $T$ again: $T \to 0$ picks the best key, $T \to \infty$
-#   takes the plain mean.
+# ### Why are the scores divided by the root of d_k?
+#
+# - For independent entries of mean 0 and variance 1, $q \cdot k$ has variance $d_k$. The division makes it 1 at every
+#   width.
+# - Undivided, softmax is nearly one-hot: with 64 keys and $d_k = 64$ the largest weight is 0.8 on average, divided it
+#   is 0.11.
+# - Softmax that is nearly one-hot has nearly no gradient.
+# - It is a statement about the start: training may make the scores as large as it likes.
+#
+# Source: Vaswani et al. 2017, section 3.2.1, arXiv:1706.03762.
+#
+# ### Why softmax, and not the plain scores?
+#
+# - The weights are positive and sum to 1, so the result stays within the range of the values at any length.
+# - Large gaps pick, small gaps average. A temperature moves between the two.
+# - Without softmax the products can be taken in the other order, $Q (K^\top V)$, in time linear in the length. That is
+#   linear attention, with a state of fixed size.
+#
+# Source: Katharopoulos et al. 2020, arXiv:2006.16236.
+#
+# ### What does it cost in time and in memory?
+#
+# - $2\, s\, t\, d_k + 2\, s\, t\, d_v$ operations for each head.
+# - Scores and weights are $s \cdot t$ numbers each, for each head and sequence. At 4,096 tokens that is 67 MB in
+#   float32.
+# - The backward pass needs the weights, or the inputs and a number for each query to recompute them.
+# - The projections cost $n d^2$, this $n^2 d$. Long contexts are about the second.
+#
+# Source: Dao et al. 2022, section 3, arXiv:2205.14135.
+#
+# ### What changes with a KV cache?
+#
+# - Only $s$: one new query meets all $t$ keys. The causal mask is then a row of True.
+# - The cost of a token falls from $O(t^2)$ to $O(t)$, and the cache grows by a key and a value.
+# - Each cached number is used for two operations and is read for it. The step is limited by bandwidth, not by
+#   arithmetic.
+#
+# Source: Pope et al. 2022, section 2.1, arXiv:2211.05102.
+#
+# ### What breaks in half precision?
+#
+# - $300 \cdot 300$ is beyond float16. Kernels accumulate the product in float32, and only a score that is stored
+#   overflows.
+# - Scaling the queries before the product keeps stored scores smaller by $\sqrt{d_k}$.
+# - bfloat16 scores near 100 are 0.5 apart, so an exponential is off by up to 28 percent. The softmax should see float32
+#   scores.
+# - A weighted mean of thousands of values needs a float32 sum.
+#
+# Source: Micikevicius et al. 2017, section 3.3, arXiv:1710.03740.
+#
+# ### A query may attend to nothing. What should come out, and how?
+#
+# - With $-\infty$ the row is 0/0: nan in the values and in every gradient that passes through.
+# - Filling with the lowest finite number gives the mean over forbidden keys. Blocked weights must be set to 0
+#   afterwards.
+# - `torch.nan_to_num` mends the values alone: softmax still sends nan back. `masked_fill` cuts it off there, an
+#   additive mask does not.
+# - Zeros are a convention: the residual then passes the token on unchanged.
+#
+# Source: JAX documentation, frequently asked questions, https://docs.jax.dev/en/latest/faq.html.
+#
+# ### What would a profiler show before and after a fused kernel?
+#
+# - Before: two batched products, and between them scale, mask and softmax, which read and write the scores each time
+#   and take most of the time.
+# - After: one kernel. It has a few more operations and far fewer bytes, and memory that grows linearly.
+# - Backwards it recomputes the scores tile by tile from the inputs and the log of the sums.
+# - If the time did not fall, look at which backend was chosen: dtype, head width or an explicit mask may rule one out.
+#
+# Source: Dao et al. 2022, section 3.1, arXiv:2205.14135.
+#
+# ### How would you test it?
+#
+# - Equal keys give the plain mean of the values. A very large score gives one value.
+# - Permuting keys and values together changes nothing.
+# - A masked key may hold anything finite: the result must not move.
+# - Different $d_k$ and $d_v$, different $s$ and $t$, so that no axis can be confused. Then
+#   `F.scaled_dot_product_attention` in float64.
+#
+# Source: PyTorch documentation of `F.scaled_dot_product_attention`,
+# https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html.

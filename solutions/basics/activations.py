@@ -146,9 +146,67 @@ def gelu(x: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **Why not ReLU?** Its gradient is 0 for every negative input: a unit that is off stays off.
-# - **What is Swish?** SiLU with a factor inside, $x\,\sigma(\beta x)$. With $\beta = 1$ it is SiLU, with
-#   $\beta \to \infty$ ReLU.
-# - **Why is softplus's derivative the sigmoid?** $\frac{d}{dx} \ln(1 + e^x) = \frac{e^x}{1 + e^x}$.
-# - **How are losses kept stable?** By never taking the logarithm of a sigmoid:
-#   $\ln\sigma(x) = -\mathrm{softplus}(-x)$ in one step.
+# ### Why not ReLU?
+#
+# - Its gradient is 0 for every negative input. A unit that is off for all data never learns again.
+# - silu and gelu are smooth and pass some gradient below 0.
+# - They cost more operations for each entry. Beside the matrix products that hardly counts.
+#
+# Source: Hendrycks, Gimpel 2016, arXiv:1606.08415.
+#
+# ### Which one would you choose: silu, exact gelu, or gelu with tanh?
+#
+# - For a trained checkpoint the one it was trained with. There is no choice.
+# - silu and gelu differ by at most 0.20, the tanh form from exact gelu by at most $5 \cdot 10^{-4}$,
+#   $x\,\sigma(1.702x)$ by 0.02.
+# - For a new model quality is about the same. Gated layers mostly take silu.
+# - The tanh form dates from slow erf. Fused kernels have removed that reason.
+#
+# Source: Hendrycks, Gimpel 2016, section 2, arXiv:1606.08415.
+#
+# ### What are the derivatives, and are the functions monotone?
+#
+# - $\sigma' = \sigma (1 - \sigma)$, and $\mathrm{silu}' = \sigma + x\, \sigma (1 - \sigma)$.
+# - $\mathrm{gelu}' = \Phi + x \varphi$, with the distribution and the density of the standard normal.
+# - Neither is monotone: silu has its minimum -0.278 at -1.28, gelu -0.170 at -0.75.
+# - The slope passes 1: up to 1.10 for silu at 2.4, up to 1.13 for gelu at 1.41.
+#
+# Source: Elfwing et al. 2017, arXiv:1702.03118.
+#
+# ### Why does `torch.where` not save a branch that overflows?
+#
+# - Both branches are computed, and autograd goes back through both.
+# - The branch not taken gets the gradient 0, times an infinite local derivative: $0 \cdot \infty$ is nan.
+# - Its argument must be made safe first, by a clamp or an inner `where`.
+# - A test of values alone never sees it. Test the gradient far from 0.
+#
+# Source: JAX documentation, frequently asked questions, https://docs.jax.dev/en/latest/faq.html.
+#
+# ### How is a loss on a sigmoid kept stable?
+#
+# - Never take the logarithm of a sigmoid: $\ln \sigma(x) = -\mathrm{softplus}(-x)$ in one step.
+# - For logits $x$ and labels $y$ the loss is $\max(x, 0) - x y + \ln(1 + e^{-|x|})$.
+# - $1 - \sigma(x)$ is $\sigma(-x)$. The difference loses every digit from about $x = 17$ on in float32.
+# - The gradient is $\sigma(x) - y$, bounded for every logit.
+#
+# Source: PyTorch documentation of `nn.BCEWithLogitsLoss`,
+# https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html.
+#
+# ### What breaks in half precision?
+#
+# - $e^{-x}$ is infinite in float16 from $x = -11.1$ on. The value survives as $1/\infty = 0$, its gradient does not.
+# - bfloat16 has eight significant bits: $\sigma(6.5)$ is already 1, and its slope as computed from the output is 0.
+# - Every intermediate that is rounded adds an error. Compute in float32 and round once.
+# - It costs no time: the kernel waits for memory, whose traffic stays the same.
+#
+# Source: Kalamkar et al. 2019, arXiv:1905.12322.
+#
+# ### What would a profiler show, and what does training keep?
+#
+# - An elementwise kernel that is limited by bandwidth: 2 bytes read and 2 written for each entry in bfloat16.
+# - gelu from single operations is five such kernels, each with a tensor of its own. Fusing gives one.
+# - The backward pass needs the input, $2\, n\, d_{\mathrm{ff}}$ bytes in bfloat16 for $n$ tokens. The output is kept
+#   again by the next product.
+# - Recomputing it from the input is cheap. That is the first thing to drop when memory is short.
+#
+# Source: Korthikanti et al. 2022, section 4.1, arXiv:2205.05198.

@@ -121,10 +121,70 @@ class Embedding(nn.Module):
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **Why is the initial spread 1 here, and 0.02 in GPT-2?** GPT-2 ties the table to the output matrix, where large
-#   rows would give large logits.
-# - **What is tying?** Using the table as the output matrix too. It saves `vocab × d_model` weights.
-# - **How does the optimiser see it?** Rows of rare tokens get a gradient seldom, and yet Adam's moments decay at
-#   every step.
-# - **What would you do with 250,000 tokens and eight devices?** Shard the rows; each device looks up its own and the
-#   results are summed.
+# ### Why is a lookup the same as a matrix product, and why is it not done so?
+#
+# - A one-hot row times the table picks one row of the table.
+# - The product costs $2 V d$ operations for each token and a one-hot row of $V$ numbers. The lookup copies $d$ numbers.
+# - The gradient is the transposed product: each token's gradient is added to its row.
+#
+# Source: Press, Wolf 2016, arXiv:1608.05859.
+#
+# ### What is weight tying, and when would you use it?
+#
+# - The table is the output matrix too. That saves $V d$ weights.
+# - In GPT-2 small these are 39 of 124 million, in a Llama 3 8B they would be 0.5 of 8 billion. So small models tie and
+#   large ones mostly do not.
+# - The gradients of both uses add up. The one from the output reaches every row at every step.
+# - Tied, the parameter must be counted, saved and given to the optimiser once.
+#
+# Source: Press, Wolf 2016, arXiv:1608.05859.
+#
+# ### Why is the initial spread 1 here, and 0.02 in the GPT models?
+#
+# - A tied table makes the logits. With a normed state of width 768 their deviation is $\sqrt{768} \cdot 0.02 = 0.55$.
+# - With rows of deviation 1 it would be 28, and the first loss far above $\ln V$.
+# - Not tied, the scale is nearly free: a pre-norm model normalises the state before it uses it.
+# - The transformer of 2017 keeps small rows and multiplies by $\sqrt{d}$ on the input side.
+#
+# Source: Radford et al. 2018, Improving language understanding by generative pre-training, section 4.1,
+# https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf.
+#
+# ### What happens to the rows of rare tokens in training?
+#
+# - The gradient is dense: most rows of it are zeros, but all $V d$ numbers are stored and read.
+# - Adam moves a row after its token is gone, for its first moment decays over several steps.
+# - Weight decay shrinks rows that are never seen.
+# - A sparse variant updates only the rows that occur. Its moments then no longer decay with time.
+#
+# Source: PyTorch documentation of `optim.SparseAdam`,
+# https://docs.pytorch.org/docs/stable/generated/torch.optim.SparseAdam.html.
+#
+# ### What does it cost to check the ids on a GPU?
+#
+# - Python must know the answer, so the processor waits for all work before it. A profiler shows a synchronisation and a
+#   gap.
+# - Unchecked, an id that is too large is an assertion in a kernel, reported at some later call.
+#   `CUDA_LAUNCH_BLOCKING=1` finds the place.
+# - Check where the ids are made, in the tokenizer or the data loader, while they are on the processor.
+# - `-1` as a filler wraps around in plain indexing: it reads and trains the last row.
+#
+# Source: PyTorch documentation, note on CUDA semantics, https://docs.pytorch.org/docs/stable/notes/cuda.html.
+#
+# ### What would you do with 250,000 tokens and eight devices?
+#
+# - Shard the rows. Each device looks up its own ids, gives zeros for the others, and the results are summed.
+# - The output matrix is sharded the same way: each device has the logits of its part of the vocabulary.
+# - For the loss they exchange a maximum and a sum for each token, not the logits.
+# - Round the vocabulary up so that it divides, and mask the rows that fill it.
+#
+# Source: Shoeybi et al. 2019, section 3, arXiv:1909.08053.
+#
+# ### What breaks if the table is trained in bfloat16 alone?
+#
+# - Around 1 the numbers are 0.0078 apart above and 0.0039 below. An update of 0.001 is rounded away: $w + 0.001 = w$.
+# - So the optimiser keeps weights in float32 and the model a rounded copy, or rounding is stochastic.
+# - The backward pass adds up the gradients of equal ids. For a token that occurs a thousand times the sum must be in
+#   float32.
+# - The order of these additions may differ from run to run on a GPU, and with it the last digit.
+#
+# Source: Micikevicius et al. 2017, section 3.1, arXiv:1710.03740.

@@ -125,10 +125,78 @@ class Linear(nn.Module):
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **What does it cost?** $2 \cdot n_{\mathrm{in}} \cdot n_{\mathrm{out}}$ operations for each vector forwards, and
-#   twice that backwards.
-# - **What are the gradients?** $\partial L/\partial x = W^\top g$, and $\partial L/\partial W = \sum g x^\top$ over
-#   all vectors.
-# - **Why no bias?** Norms and residuals make it nearly useless, and it complicates sharding.
-# - **When is it limited by memory and not by arithmetic?** When few vectors share the weight: in decoding, each
-#   number of $W$ is read once for two operations.
+# ### What does it cost, forwards and backwards?
+#
+# - $2\, n_{\mathrm{in}}\, n_{\mathrm{out}}$ operations for each vector: a multiplication and an addition for each
+#   weight.
+# - Backwards twice that: one product for the gradient of $x$, one for that of $W$.
+# - So training takes six operations for each weight and token.
+#
+# Source: Kaplan et al. 2020, section 2.1, arXiv:2001.08361.
+#
+# ### What are the gradients, and what is kept for them?
+#
+# - $\partial L/\partial x = W^\top g$, and $\partial L/\partial W = \sum g\, x^\top$ over all vectors.
+# - The input and the weight are kept, the output is not.
+# - If $W$ is frozen, the input need not be kept. That is where adapters save activations.
+# - The shapes tell the order: the gradient of $W$ is `(out, in)`, so `g.T @ x`.
+#
+# Source: PyTorch documentation of `nn.Linear`, https://docs.pytorch.org/docs/stable/generated/torch.nn.Linear.html.
+#
+# ### Why this variance, and what would you use before a ReLU?
+#
+# - $1/n_{\mathrm{in}}$ keeps the size forwards, $1/n_{\mathrm{out}}$ backwards.
+#   $2/(n_{\mathrm{in}} + n_{\mathrm{out}})$ is the compromise.
+# - ReLU halves the mean square, so $2/n_{\mathrm{in}}$ keeps it.
+# - Behind a norm the scale of a single layer matters little. What matters is how large each branch is beside the
+#   residual.
+#
+# Source: Glorot, Bengio 2010, section 4.2.1, https://proceedings.mlr.press/v9/glorot10a.html.
+#
+# ### Why do large models leave out the bias?
+#
+# - Norms and residuals make it nearly useless. PaLM found training steadier without it.
+# - It adds a kernel or an epilogue, and a reduction over all tokens in the backward pass.
+# - A layer whose inputs are sharded must add its bias once, not on each device.
+# - Some keep it on queries, keys and values. A checkpoint decides.
+#
+# Source: Chowdhery et al. 2022, section 2, arXiv:2204.02311.
+#
+# ### When is it limited by memory and not by arithmetic?
+#
+# - With $b$ vectors in bfloat16 it does $2 b$ operations for each weight and reads 2 bytes for it: $b$ operations for
+#   each byte.
+# - An H100 does 989 TFLOPS at 3.35 TB/s, so it wants about 300.
+# - Decoding has one vector for each sequence. Below a few hundred sequences, larger batches cost almost no time.
+# - Weights in 8 or 4 bits make decoding faster for that reason, and prefill hardly.
+#
+# Source: Pope et al. 2022, section 2, arXiv:2211.05102.
+#
+# ### What happens to precision in a half product?
+#
+# - Tensor cores multiply half numbers and add in float32. The result is rounded once.
+# - A float16 result overflows if the sum passes 65,504, though every input is small.
+# - Split sums may be combined in half precision, unless PyTorch is told not to.
+# - float32 products may run as TF32, with ten bits of mantissa. A test against float64 must switch that off or allow
+#   for it.
+#
+# Source: PyTorch documentation, note on CUDA semantics, https://docs.pytorch.org/docs/stable/notes/cuda.html.
+#
+# ### One row gives slightly other numbers alone than in a batch. Is that a bug?
+#
+# - No. Other shapes choose other kernels, which add in another order.
+# - The differences are of the size of the rounding: compare with a tolerance that grows with the width.
+# - It can change a sampled token, and then the whole text. Identical answers need kernels that do not depend on the
+#   batch.
+#
+# Source: PyTorch documentation, note on numerical accuracy,
+# https://docs.pytorch.org/docs/stable/notes/numerical_accuracy.html.
+#
+# ### How is one matrix split over devices?
+#
+# - By outputs: every device holds all of $x$ and makes some entries. The results are put side by side.
+# - By inputs: every device holds part of $x$ and makes partial sums of all entries. The results are added.
+# - A pair, first by outputs and then by inputs, needs one sum at the end and nothing between.
+# - The backward pass communicates where the forward pass does not: split by outputs, the gradient of $x$ is a sum.
+#
+# Source: Shoeybi et al. 2019, section 3, arXiv:1909.08053.

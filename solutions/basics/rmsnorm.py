@@ -122,10 +122,78 @@ class RMSNorm(nn.Module):
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **What happens to scale?** $\mathrm{norm}(c\,x) = \mathrm{norm}(x)$ for any $c > 0$, eps aside. So the weights
-#   before it can grow without effect, and their gradients shrink as they do.
-# - **What is the gradient?** The part of $g$ along $x$ is removed: $\frac1r (g - \hat x\,\mathrm{mean}(g\,\hat x))$
-#   with $\hat x = x/r$.
-# - **What is QK-norm?** An RMSNorm on queries and keys of each head. It bounds the scores and steadies training.
-# - **Is it slow?** It moves memory and hardly computes: one read and one write when fused, four of each in eager
-#   PyTorch.
+# ### Why is no mean subtracted?
+#
+# - The paper's hypothesis: scaling is what steadies training, centring is not.
+# - It saves one reduction and the bias. Quality was equal in their tests.
+# - The mean can still carry information that LayerNorm would remove.
+#
+# Source: Zhang, Sennrich 2019, arXiv:1910.07467.
+#
+# ### What happens if the input is scaled?
+#
+# - $\mathrm{norm}(c\,x) = \mathrm{norm}(x)$ for $c > 0$, eps aside.
+# - So the scale of a matrix right before it has no effect on the output. Its gradient is divided by $c$ when the matrix
+#   grows by $c$.
+# - The matrix grows under training, and its effective step shrinks. Weight decay works against that: it sets the step
+#   size and does not restrict the model.
+#
+# Source: van Laarhoven 2017, arXiv:1706.05350.
+#
+# ### What is the gradient?
+#
+# - With $r$ the root, $\hat x = x/r$ and $g$ the gradient times the weight:
+#   $\frac1r (g - \hat x\,\mathrm{mean}(g\,\hat x))$.
+# - The part along $x$ is removed, since scaling changes nothing.
+# - Kept are the input and one number for each vector. The gradient of the weight sums $g\, \hat x$ over all tokens.
+#
+# Source: Zhang, Sennrich 2019, section 4, arXiv:1910.07467.
+#
+# ### What breaks in half precision, and where do you round?
+#
+# - $256^2$ is beyond float16. So is a sum of smaller squares.
+# - Entries of $10^{-4}$ have squares that are 0 in float16, and the result is $x/\sqrt{\varepsilon}$ instead of order
+#   1.
+# - Square, mean, root and product in float32. Llama rounds before the weight multiplies, others after it: one unit in
+#   the last place.
+# - A float32 weight times a bfloat16 vector is float32. Without a cast the whole rest of the model changes dtype.
+#
+# Source: Micikevicius et al. 2017, section 3.3, arXiv:1710.03740.
+#
+# ### A checkpoint was trained with eps 1e-6 and you run 1e-5. When does it matter?
+#
+# - Only where the mean square is near eps. At a mean square of 1 the change is $5 \cdot 10^{-6}$.
+# - Embeddings of deviation 0.02 have a mean square of $4 \cdot 10^{-4}$: there the first norm is off by 1.1 percent.
+# - PyTorch's own default is another one again: the machine epsilon, $1.2 \cdot 10^{-7}$ in float32.
+# - Compare the first layer, not the logits: later layers hide it.
+#
+# Source: PyTorch documentation of `nn.RMSNorm`, https://docs.pytorch.org/docs/stable/generated/torch.nn.RMSNorm.html.
+#
+# ### What is QK-norm, and what does it change with a KV cache?
+#
+# - A norm on the queries and keys of each head. Without learned weights the scores stay within
+#   $\pm\sqrt{\text{head\_dim}}$.
+# - It keeps scores from growing in training until softmax is one-hot and the loss diverges.
+# - It stands before the rotation, which keeps lengths. With a learned weight for each entry the order matters.
+# - Normed and rotated keys go into the cache. Nothing is normed again when they are read.
+#
+# Source: Dehghani et al. 2023, section 2, arXiv:2302.05442.
+#
+# ### What would a profiler show, and what would you fuse?
+#
+# - In eager PyTorch six kernels: square, mean, eps added, root, two products. With half inputs two casts more.
+# - All are limited by bandwidth: written out four reads and three writes of the tensor, fused one of each.
+# - Fuse it with the residual addition before it. The sum has to be written anyway.
+# - With the width split over devices it needs one more sum: a number for each token.
+#
+# Source: Hsu et al. 2024, Liger kernel, arXiv:2410.10989.
+#
+# ### How would you test it?
+#
+# - $\mathrm{norm}(3x) = \mathrm{norm}(x)$, and the mean square of the result is 1 where the weight is ones.
+# - A vector with a large mean: otherwise LayerNorm passes as well.
+# - Zeros: the result is 0 and the gradient finite. Entries of 300 in float16.
+# - The dtype of the result for a float32 weight and a bfloat16 input.
+#
+# Source: PyTorch documentation of `gradcheck`,
+# https://docs.pytorch.org/docs/stable/generated/torch.autograd.gradcheck.gradcheck.html.

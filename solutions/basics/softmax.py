@@ -126,11 +126,77 @@ def softmax(x: Float[Tensor, "*batch"], dim: int = -1) -> Float[Tensor, "*batch"
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **What is the gradient?** With $y = \mathrm{softmax}(x)$ and an incoming gradient $g$ it is
-#   $y \odot (g - \sum_j g_j y_j)$. Only the output is needed, not the input.
-# - **Why not `log(softmax(x))` for a loss?** A weight that underflows to 0 has logarithm $-\infty$.
-#   Use $x_i - \max x - \ln \sum_j e^{x_j - \max x}$.
-# - **What does a temperature do?** `softmax(x / T)`: towards one-hot as $T \to 0$, towards uniform as $T \to \infty$.
-# - **How many passes over memory?** Three as written (maximum, sum, division), two when online, one when fused with
-#   what consumes the weights.
-# - **Can softmax give exactly 0?** In exact arithmetic no. In float32 yes, about 104 below the maximum.
+# ### Why is the row maximum subtracted, and not the mean?
+#
+# - Any constant $c$ cancels: $\frac{e^{x_i - c}}{\sum_j e^{x_j - c}} = \mathrm{softmax}(x)_i$. The choice changes the
+#   rounding alone.
+# - With the maximum every exponent is at most 0 and one term of the sum is 1. Nothing overflows, and nothing is divided
+#   by 0.
+# - An entry 89 above the mean would still overflow in float32, which ends at $e^{88.7}$.
+#
+# Source: Blanchard, Higham, Higham 2019, arXiv:1909.03469.
+#
+# ### What does a temperature do?
+#
+# - `softmax(x / T)`: towards one-hot as $T \to 0$, towards uniform as $T \to \infty$. The order of the weights does not
+#   change.
+# - For two entries the ratio of the weights is $e^{(x_i - x_j)/T}$, so $T$ divides every gap.
+# - Divide before the maximum is subtracted or after it. Both are stable.
+#
+# Source: Hinton, Vinyals, Dean 2015, section 2, arXiv:1503.02531.
+#
+# ### What is the gradient, and what must be kept for it?
+#
+# - With $y = \mathrm{softmax}(x)$ and an incoming gradient $g$ it is $y \odot (g - \sum_j g_j y_j)$.
+# - The output alone is kept, not the input.
+# - Its entries sum to 0, because a constant added to the row changes nothing.
+# - A row that is nearly one-hot passes nearly no gradient: the derivatives are $y_i (1 - y_i)$ and $-y_i y_j$.
+#
+# Source: Dao et al. 2022, appendix B.2, arXiv:2205.14135.
+#
+# ### Why not `log(softmax(x))` for a loss?
+#
+# - In float32 a weight is exactly 0 from about 104 below the maximum on. Its logarithm is $-\infty$, and the gradient
+#   nan.
+# - $x_i - m - \ln \sum_j e^{x_j - m}$ with $m = \max_j x_j$ never takes the logarithm of a small number.
+# - The gradient of the cross-entropy is then softmax minus one-hot, with entries between -1 and 1.
+#
+# Source: PyTorch documentation of `F.log_softmax`,
+# https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html.
+#
+# ### What breaks if it is computed in half precision?
+#
+# - float16 ends at 65,504. Without the shift $e^{x}$ overflows from $x = 11.1$ on.
+# - A sum kept in bfloat16 stalls: 256 + 1 is 256 again, so a thousand ones added one by one give 256.
+# - In float16 weights below about $3 \cdot 10^{-8}$ are 0, and so is their part of the gradient.
+# - Inputs and outputs may be half. Shift, exponential and sum belong in float32, with one rounding at the end.
+#
+# Source: Micikevicius et al. 2017, section 3.3, arXiv:1710.03740.
+#
+# ### What would a profiler show for softmax in eager PyTorch, written out?
+#
+# - Five kernels: maximum, subtraction, exponential, sum, division. Each reads from memory, and three write whole rows.
+# - All are limited by bandwidth. The arithmetic units idle.
+# - One fused kernel with the row in fast memory reads it once and writes it once. A row too long for that is read twice
+#   in the online form, else three times.
+#
+# Source: Milakov, Gimelshein 2018, arXiv:1805.02867.
+#
+# ### How are the results of two halves of a row put together?
+#
+# - Each half gives its maximum and its sum: $m = \max(m_1, m_2)$ and $s = s_1 e^{m_1 - m} + s_2 e^{m_2 - m}$.
+# - The operation is associative and commutative, so tiles, threads and devices may combine in any order.
+# - A weighted mean of values is rescaled by the same factors. That is how FlashAttention never holds a whole row.
+# - A half of only `-inf` needs care: $-\infty - (-\infty)$ is nan.
+#
+# Source: Milakov, Gimelshein 2018, section 3, arXiv:1805.02867.
+#
+# ### How would you test it?
+#
+# - Properties: rows sum to 1, a constant added to a row changes nothing, a permuted row gives permuted weights.
+# - The edges: rows of 1e4 and -1e4, an entry of `-inf`, one entry, a square input with `dim=0`.
+# - Values against float64, and the gradient by finite differences in float64.
+# - Half inputs against the float32 result rounded once, in a row long enough for a bad sum to show.
+#
+# Source: PyTorch documentation of `gradcheck`,
+# https://docs.pytorch.org/docs/stable/generated/torch.autograd.gradcheck.gradcheck.html.

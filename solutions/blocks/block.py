@@ -261,10 +261,74 @@ class PostNormBlock(nn.Module):
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **Why is there a residual at all?** Each layer only has to learn a correction,
-#   and the gradient has a path of slope 1.
-# - **Why RMSNorm and not LayerNorm?** Subtracting the mean turns out not to matter. RMSNorm is cheaper and as good.
-# - **What happens to the size of the residual in a deep pre-norm stack?** It grows about like the root of the depth,
-#   so later layers change it less and less. GPT-2 scales the initial output projections by $1/\sqrt{2L}$.
-# - **Can the two be mixed?** Yes: Gemma 2 and others norm both the input and the output of each branch.
-# - **Where does dropout go?** On the output of each branch, before the addition.
+# ### Why is there a residual at all?
+#
+# - Each branch only has to learn a correction, and a branch of zeros is the identity.
+# - The gradient has a path of slope 1 to every layer.
+# - Any layer can read what any earlier one wrote, as long as nobody overwrites it.
+#
+# Source: He et al. 2016, arXiv:1603.05027.
+#
+# ### Pre-norm or post-norm: which would you choose?
+#
+# - Pre-norm for nearly everything: it trains without a long warm-up and at any depth.
+# - Post-norm can end at a slightly better loss, but needs warm-up and care. Deep stacks want scaled residuals as well.
+# - Never across a checkpoint: the weights fit both blocks and make sense in one.
+# - Norms on input and output of each branch, as in Gemma 2, bound both.
+#
+# Source: Xiong et al. 2020, arXiv:2002.04745; Gemma Team 2024, section 2, arXiv:2408.00118.
+#
+# ### What happens to the size of the residual in a deep pre-norm stack?
+#
+# - With branches of about unit size it grows like the root of their number: 7 after 24 blocks.
+# - Later branches change it less and less, so depth is used less well.
+# - GPT-2 scales the output projections at the start by one over the root of the number of branches.
+# - The stack needs a norm at its end, or the head sees that size.
+#
+# Source: Radford et al. 2019, Language models are unsupervised multitask learners, section 2.3,
+# https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf.
+#
+# ### Sequential or parallel branches?
+#
+# - Parallel: `x + attn(norm(x)) + ffn(norm(x))`, with one norm. The first projections of both become one product.
+# - Split over devices it needs one sum forwards instead of two. PaLM trained about 15 percent faster.
+# - The feed-forward layer no longer sees what this block's attention fetched. Large models lost nothing by it.
+#
+# Source: Chowdhery et al. 2022, section 2, arXiv:2204.02311.
+#
+# ### What breaks in half precision?
+#
+# - A stream in bfloat16 near 64 moves in steps of 0.5. Small contributions of late blocks are rounded away.
+# - So some keep the sum in float32 and only the inputs of the branches in bfloat16. That doubles its traffic.
+# - The norm squares: from 256 on the square is beyond float16.
+# - A sum that passes 65,504 in float16 is lost for good. bfloat16 has no such end.
+#
+# Source: Kalamkar et al. 2019, arXiv:1905.12322.
+#
+# ### How much memory do the activations take, and what do you recompute?
+#
+# - About $s b h\,(34 + 5\, a s / h)$ bytes a layer in half precision: length $s$, batch $b$, width $h$, $a$ heads.
+# - For GPT-3 at length 2,048 that is 0.9 GB a sequence and layer, and 2.0 GB more for scores, their softmax and
+#   dropout.
+# - Fused attention removes the second term. Recomputing whole blocks leaves $2 s b h$ and costs one more forward pass.
+#
+# Source: Korthikanti et al. 2022, section 4.1, arXiv:2205.05198.
+#
+# ### What would a profiler show for a block?
+#
+# - In training: seven large products, the attention kernel, and norms, rotation, gate and additions as thin kernels
+#   limited by bandwidth.
+# - These thin ones are a few thousandths of the operations and can be more than a third of the time. Fusing them is
+#   most of what a compiler gains.
+# - In decoding: the reading of weights and cache, and gaps between launches at small batches.
+#
+# Source: Ivanov et al. 2020, arXiv:2007.00072.
+#
+# ### How would you test it?
+#
+# - Branches set to zero: pre-norm is the identity, post-norm normalises.
+# - A masked token changed: other tokens must not move. The input must hold what it held.
+# - Two norms with different weights: one used twice is then seen.
+# - Gradients at the input of 24 blocks: of much the same size at every depth for pre-norm.
+#
+# Source: Xiong et al. 2020, section 3, arXiv:2002.04745.

@@ -224,11 +224,73 @@ class DecoderLayer(nn.Module):
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **What is cached when it writes token by token?** Keys and values of the self-attention, one more each step; those
-#   of the cross-attention once, since the memory does not change.
-# - **Why did language models drop cross-attention?** With the source in the same sequence, self-attention does both.
-#   One stack is simpler and shares all weights.
-# - **Where does cross-attention live on?** In speech (Whisper), translation (T5, NLLB), images under text (Flamingo,
-#   diffusion models).
-# - **Could all three run side by side?** As in the parallel block, with one norm. Then the look-up would not know
-#   what was just written.
+# ### Which attention sees what?
+#
+# - Self-attention: queries, keys and values from the target, causal.
+# - Cross-attention: queries from the target, keys and values from the memory. No causality, only the padding of the
+#   memory.
+# - The memory is finished before the first token is written, so seeing all of it leaks nothing.
+#
+# Source: Vaswani et al. 2017, section 3.2.3, arXiv:1706.03762.
+#
+# ### What is cached when it writes token by token?
+#
+# - Keys and values of the self-attention: one more each step.
+# - Those of the cross-attention once, from the memory. Projecting it anew at each step costs $4 m d^2$ operations a
+#   layer for nothing.
+# - In beam search the memory's part is shared by all beams, the other is reordered with them.
+#
+# Source: Shazeer 2019, section 2.4, arXiv:1911.02150.
+#
+# ### What does it cost for a long memory and a short target?
+#
+# - For $n$ target tokens and a memory of $m$: the projections of the memory, $4 m d^2$ operations, and scores and
+#   means, $4 n m d$.
+# - The scores take $4 H n m$ bytes in float32, not $m^2$.
+# - In decoding each step reads the keys and values of the whole memory. Shared key heads shrink that too.
+#
+# Source: Vaswani et al. 2017, section 4, arXiv:1706.03762.
+#
+# ### Why did language models drop cross-attention?
+#
+# - With the source in the same sequence, self-attention does both. One stack is simpler, and all weights serve all
+#   tokens.
+# - The prompt is then computed causally once and stays in the same cache.
+# - An encoder still reads both ways, and for one task with plenty of pairs it is strong for its size.
+#
+# Source: Wang et al. 2022, arXiv:2204.05832.
+#
+# ### Where would you still choose cross-attention?
+#
+# - Where the source is another kind of data: audio in Whisper, images in Flamingo, text under diffusion models.
+# - Where the source is long and the target short: the cost is $n m$, not $(n + m)^2$.
+# - Added to a frozen language model, with a gate that starts at 0, it changes nothing at first.
+#
+# Source: Alayrac et al. 2022, section 2.2, arXiv:2204.14198.
+#
+# ### Could all three branches run side by side?
+#
+# - As in the parallel block: one norm, one addition, larger products.
+# - The look-up in the memory would no longer depend on what this layer's self-attention has gathered. The layer after
+#   it still can.
+# - It is another function. A checkpoint of the sequential layer does not carry over.
+#
+# Source: Chowdhery et al. 2022, section 2, arXiv:2204.02311.
+#
+# ### What breaks in half precision?
+#
+# - The memory comes as the caller made it. Its large entries overflow a score that is stored in float16.
+# - A memory row of padding alone gives 0/0 with $-\infty$. With the lowest finite number and zeroed weights it gives
+#   `o_proj`'s bias.
+# - Three norms with an eps of $10^{-12}$, which float16 rounds to 0.
+#
+# Source: Micikevicius et al. 2017, section 3.3, arXiv:1710.03740.
+#
+# ### How would you test it?
+#
+# - Change a later target token: earlier results stay. Change any memory token: all results move.
+# - Different lengths of target and memory: otherwise swapped axes go unseen.
+# - Permute the memory: nothing changes, for there is no order in the layer itself.
+# - Step by step with caches against the whole target at once.
+#
+# Source: Vaswani et al. 2017, section 3.1, arXiv:1706.03762.

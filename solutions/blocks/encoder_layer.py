@@ -215,9 +215,73 @@ class EncoderLayer(nn.Module):
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **Why can BERT not generate text?** Each token has seen those after it. Trained that way, it cannot do without them.
-# - **What do the biases buy?** Little. Llama and its kin drop them; a bias on keys has no effect at all, since it adds
-#   the same number to all scores of a query.
-# - **Why GELU here and SwiGLU in language models?** Time: gates were tried in 2020. See the kata swiglu.
-# - **How is a sentence read off?** From a first token that stands for the whole, or by the mean over real tokens.
-# - **What would you change for long inputs?** Drop the padding altogether: pack sequences and attend within each.
+# ### Why can BERT not generate text?
+#
+# - Each token has seen those after it. Trained that way, it cannot do without them.
+# - A new token changes the states of all others, so nothing can be cached: $n$ tokens cost $n$ full passes.
+# - It can fill gaps, several at once, but independently of each other.
+#
+# Source: Devlin et al. 2018, section 3.1, arXiv:1810.04805.
+#
+# ### What do the biases buy?
+#
+# - Little. A bias on keys has no effect at all: it adds the same number to all scores of a query, and softmax drops it.
+# - One on values passes through as it is, since the weights sum to 1. It can be merged into that of the output.
+# - One on queries is real: it prefers some keys whoever asks.
+# - For a checkpoint all of them must be there. A test in which they are zero tests nothing.
+#
+# Source: Namazifar, Hazarika, Hakkani-Tur 2023, arXiv:2302.08626.
+#
+# ### What does padding cost, and what would you do about it?
+#
+# - Padded tokens go through every product. In a corpus of short texts up to half of the work is for nothing.
+# - Sort by length, or pack several texts into one row with a mask of blocks.
+# - Kernels for variable lengths take a flat list of tokens and the borders. Then only attention has to know them.
+#
+# Source: Krell et al. 2021, arXiv:2107.02027.
+#
+# ### Which mask goes where, and what comes out for a padded token?
+#
+# - Padding blocks keys: `(batch, 1, 1, seq)`. Padded queries are computed, and nobody reads them.
+# - A row of padding alone has no key. Its weighted mean is set to 0, or nan spreads through the gradients of the
+#   weights, even if the loss skips it.
+# - Where results are averaged, padding must be left out of the sum and of the count.
+#
+# Source: PyTorch documentation of `nn.TransformerEncoderLayer`,
+# https://docs.pytorch.org/docs/stable/generated/torch.nn.TransformerEncoderLayer.html.
+#
+# ### Why does post-norm need a warm-up?
+#
+# - At the start the gradients near the output are large, and do not shrink with depth.
+# - Full steps with them throw the weights far off before Adam has good estimates.
+# - Ways out: warm-up, pre-norm, or a residual scaled up by a factor that grows with depth.
+#
+# Source: Xiong et al. 2020, section 3, arXiv:2002.04745; Wang et al. 2022, arXiv:2203.00555.
+#
+# ### What breaks in half precision?
+#
+# - An eps of $10^{-12}$ is 0 in float16. A constant vector is then 0/0.
+# - A fill of $-10^9$ for padding is $-\infty$ in float16.
+# - Norms, softmax and their sums belong in float32. Autocast does that, a plain `model.half()` does not.
+#
+# Source: PyTorch documentation of `torch.amp`, https://docs.pytorch.org/docs/stable/amp.html.
+#
+# ### What would a profiler show at length 512, and at 8,192?
+#
+# - Width 768, feed-forward 3,072: the weights cost $24 n d^2$ operations, attention $4 n^2 d$. They are equal at
+#   $n = 6d = 4{,}608$.
+# - At 512 attention is a tenth of the operations, at 8,192 two thirds.
+# - Not fused, the scores of 12 heads at 8,192 take 3.2 GB in float32 a sequence. Memory ends before time does.
+# - Windows in most layers and full attention in a few keep long inputs cheap.
+#
+# Source: Warner et al. 2024, section 2.1, arXiv:2412.13663.
+#
+# ### How would you test it?
+#
+# - A text alone and the same text padded in a batch: equal to rounding on the real tokens.
+# - Garbage in the padded places changes nothing.
+# - Against `nn.TransformerEncoderLayer` with the weights copied, and with its mask inverted.
+# - Dropout: two calls differ in training, none in evaluation, and the branches are dropped, not the residual.
+#
+# Source: PyTorch documentation of `nn.TransformerEncoderLayer`,
+# https://docs.pytorch.org/docs/stable/generated/torch.nn.TransformerEncoderLayer.html.

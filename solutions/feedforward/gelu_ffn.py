@@ -131,10 +131,70 @@ class FeedForward(nn.Module):
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **Why is it 4 · d_model wide?** By habit since 2017. Two matrices of $4d^2$ then hold twice what attention's $4 d^2$
-#   do.
-# - **What does the layer store?** Seen as keys and values: rows of $W_1$ recognise patterns, columns of $W_2$ are what
-#   is added when they fire.
-# - **Do large models use dropout?** Hardly: with a single pass over the data there is little to overfit.
-# - **What replaced it?** Gated layers such as SwiGLU, without biases. See the kata swiglu.
-# - **How is it split over devices?** $W_1$ by rows and $W_2$ by columns: one sum at the end, none between.
+# ### Why is there an activation, and why four times the width?
+#
+# - Without a bend $W_2 W_1$ is one matrix of rank at most $d$, and the width buys nothing.
+# - Four is a habit since 2017. Two matrices of $4 d^2$ hold twice what the attention's $4 d^2$ do.
+# - The loss depends little on the ratio, over a wide range of it.
+#
+# Source: Kaplan et al. 2020, section 3.1, arXiv:2001.08361.
+#
+# ### What does the layer store?
+#
+# - Seen as a memory: rows of $W_1$ recognise patterns in a token, columns of $W_2$ are what is added when they fire.
+# - It is attention with fixed keys and values and gelu in place of softmax.
+# - No token sees another here. Whatever moves between tokens has moved before.
+#
+# Source: Geva et al. 2020, arXiv:2012.14913.
+#
+# ### What does it cost in time and memory?
+#
+# - $4\, n\, d\, d_{\mathrm{ff}}$ operations, with $d_{\mathrm{ff}} = 4d$ twice those of the four projections.
+# - For the backward pass: the input, $2 n d$ bytes in bfloat16, and the hidden vectors before and after gelu,
+#   $2\, n\, d_{\mathrm{ff}}$ each, with dropout a mask besides.
+# - Recomputing gelu from its input saves one of the two for almost no time.
+# - In decoding the weights are the cost: two thirds of the bytes of each layer are here.
+#
+# Source: Korthikanti et al. 2022, section 4.1, arXiv:2205.05198.
+#
+# ### Why divide by 1 - p in training, and how would you test dropout?
+#
+# - The expected value is then the same in both modes, and evaluation does nothing. The variance still grows.
+# - Statistics over many draws: the share of zeros is $p$, the mean is kept, two calls differ, a seed repeats them.
+# - In evaluation mode the result equals that without dropout exactly.
+# - `p = 1` divides 0 by 0 if written naively.
+#
+# Source: Srivastava et al. 2014, section 10, https://jmlr.org/papers/v15/srivastava14a.html.
+#
+# ### Dropout together with recomputed activations: what can go wrong?
+#
+# - The recomputation must draw the same mask, or the gradient belongs to another function.
+# - So the state of the random generator is saved and restored, for the device too. That costs a little time.
+# - A seed kept for each layer, or a mask kept as bits, also does.
+#
+# Source: PyTorch documentation of `torch.utils.checkpoint`, https://docs.pytorch.org/docs/stable/checkpoint.html.
+#
+# ### What breaks in half precision?
+#
+# - gelu in half precision is rounded at each step if written out. PyTorch's own goes through float32.
+# - float16 loses the tail: $-4\, \Phi(-4)$ is $-1.3 \cdot 10^{-4}$, of which `1 + erf` in float16 leaves 0.
+# - The sum of $4d$ products in the second matrix needs a float32 accumulator. Its result may overflow float16 in a
+#   model trained in bfloat16.
+#
+# Source: Micikevicius et al. 2017, section 3.3, arXiv:1710.03740.
+#
+# ### Do large language models use dropout here?
+#
+# - Hardly. With one pass over the data there is little to overfit, and dropout slows learning.
+# - It comes back in fine-tuning on little data, and where data are repeated many times.
+# - It costs a random number for each entry, and a mask to keep.
+#
+# Source: Chowdhery et al. 2022, section 5, arXiv:2204.02311.
+#
+# ### How is it split over devices, and what would a profiler show?
+#
+# - $W_1$ by outputs and $W_2$ by inputs: gelu acts on each part alone, and one sum at the end joins them.
+# - $b_2$ is added once, after the sum. Dropout inside needs other seeds on each device, dropout after the sum the same.
+# - In a trace the sum stands between the products and the arithmetic waits for it, unless it overlaps with other work.
+#
+# Source: Shoeybi et al. 2019, section 3, arXiv:1909.08053.

@@ -156,9 +156,75 @@ class SwiGLU(nn.Module):
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **Why does gating help?** The layer can multiply two features of the token. The paper offers no theory: it credits
-#   "divine benevolence".
-# - **Silu or GELU?** Nearly the same curve. Silu is cheaper, and its gradient is simple.
-# - **What share of the model is this?** Against $4 d^2$ in attention it is $8 d^2$: two thirds of each layer.
-# - **How is it split over GPUs?** `w1` and `w3` by rows, `w2` by columns, one sum over the GPUs at the end.
-# - **What is kept for the backward pass?** Both projections. Silu and the product are cheap to recompute.
+# ### What does the gate do?
+#
+# - It multiplies two projections of the token, so the layer can form products of features and not only sums.
+# - Where silu is near 0 it closes a channel for this token, where it is large it opens it linearly.
+# - The paper finds a better loss at equal size and gives no theory for it.
+#
+# Source: Shazeer 2020, arXiv:2002.05202.
+#
+# ### Why is the width 8/3 of d_model, rounded up?
+#
+# - Three matrices of $\frac83 d^2$ hold $8 d^2$ weights, as many as two of $4 d^2$. So the comparison is fair.
+# - Multiples of 64 or more fill the tiles of the matrix units, and divide by the devices that share the layer.
+# - Models differ: Llama 7B rounds 10,923 up to 11,008, a multiple of 256, and others choose wider on purpose. Read it
+#   from the checkpoint.
+#
+# Source: Touvron et al. 2023, section 2.2, arXiv:2302.13971.
+#
+# ### silu, gelu or sigmoid as the gate: which would you choose?
+#
+# - The paper's differences between silu and gelu are within the noise. Both beat the plain sigmoid a little.
+# - For a new model the one that kernels and other models have: silu.
+# - For a checkpoint its own. A swap costs quality although every shape fits.
+#
+# Source: Shazeer 2020, section 3, arXiv:2002.05202.
+#
+# ### What does it cost, and what is kept for the backward pass?
+#
+# - $6\, n\, d\, d_{\mathrm{ff}}$ operations, the same as an ungated layer of $\frac32$ the width.
+# - Kept are the input, both projections and their product: $2 n d + 6\, n\, d_{\mathrm{ff}}$ bytes in bfloat16. silu
+#   makes one more of $2\, n\, d_{\mathrm{ff}}$ if it is not fused.
+# - The product and silu are cheap to recompute from the projections.
+#
+# Source: Hsu et al. 2024, Liger kernel, arXiv:2410.10989.
+#
+# ### What breaks in half precision?
+#
+# - The product of two projections grows with the square of the input: 256 times 256 is beyond float16.
+# - A few channels grow to thousands in trained models. So float16 fails first in the second matrix of a late layer.
+# - bfloat16 has the range. Its rounding of the product is one of many.
+# - For 8-bit formats these same channels decide the scale of a whole tensor.
+#
+# Source: Fishman et al. 2024, arXiv:2409.12517.
+#
+# ### How is it split over devices?
+#
+# - `w1` and `w3` by outputs, `w2` by inputs, one sum at the end.
+# - Merged into one matrix, gate and value must be cut so that each device holds matching rows of both.
+# - A cut through the middle of `(2 * d_ff, d_model)` gives one device all gates and the other all values.
+# - The same mistake in a converted checkpoint swaps gate and value, and no shape reveals it.
+#
+# Source: Shoeybi et al. 2019, section 3, arXiv:1909.08053.
+#
+# ### What would a profiler show?
+#
+# - Three products take nearly all the time in training. silu and the product are two kernels that move
+#   $10\, n\, d_{\mathrm{ff}}$ bytes in bfloat16, fused one with $6\, n\, d_{\mathrm{ff}}$.
+# - One merged product instead of two reads the input once and fills the device better at small batches.
+# - In decoding all three wait for their weights: the time is the bytes by the bandwidth.
+# - Widths that are no multiple of 8 may fall back to slower kernels.
+#
+# Source: NVIDIA, Matrix multiplication background,
+# https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/index.html.
+#
+# ### How would you test it?
+#
+# - Against the formula in float64, with `w1` and `w3` different: equal matrices hide a swapped gate.
+# - `w3 = 0` gives 0, and doubling `w3` doubles the result. Doubling `w1` does not.
+# - A gate far below zero gives 0 with finite gradients.
+# - `hidden_size` against exact fractions over thousands of widths.
+#
+# Source: PyTorch documentation of `gradcheck`,
+# https://docs.pytorch.org/docs/stable/generated/torch.autograd.gradcheck.gradcheck.html.

@@ -249,9 +249,70 @@ class TransformerEncoder(nn.Module):
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **How is it trained?** A share of the tokens, 15 percent, is hidden and guessed from both sides.
-# - **Why only 512 positions?** They are learned one by one: position 513 has no vector. RoPE and ALiBi have no such
-#   table.
-# - **What are the heads?** A matrix for masked tokens, tied to the embedding; one on the first token for sentences.
-# - **Where is such a model better than a decoder?** Wherever the whole text is there already: search, tagging, ranking.
-# - **How do you batch sentences of different lengths cheaply?** Sort by length, or pack them and attend in blocks.
+# ### How is it trained, and why is that less efficient than next-token prediction?
+#
+# - 15 percent of the tokens are chosen, mostly hidden, and guessed from both sides.
+# - Only these give a loss, so a pass teaches about a seventh of what a causal one does.
+# - Of the chosen, some stay or are replaced at random, so that the model cannot ignore tokens that are not hidden.
+#
+# Source: Devlin et al. 2018, section 3.1, arXiv:1810.04805.
+#
+# ### Where would you choose such a model over a decoder?
+#
+# - Where the whole text is there already and no text is wanted: search, tagging, ranking, filtering.
+# - One pass gives all tokens with both contexts. A model of 100 million weights is enough for many of these tasks.
+# - Where the answer is text, or the task changes from request to request, a decoder.
+#
+# Source: Warner et al. 2024, arXiv:2412.13663.
+#
+# ### How is a sentence read off?
+#
+# - From a first token that stands for the whole, or by the mean over real tokens.
+# - Untuned, both are poor vectors for search. Training on pairs makes them good.
+# - The mean must leave out padding. Forgetting that makes the vector depend on the batch.
+#
+# Source: Reimers, Gurevych 2019, arXiv:1908.10084.
+#
+# ### Where are the weights, and what do they cost?
+#
+# - BERT base: 109 million, of which the table of 30,522 rows has 23 million, and each of 12 layers 7 million.
+# - A layer is $4 d^2 + 2\, d\, d_{\mathrm{ff}}$ and small change: one third attention, two thirds feed-forward.
+# - In float32 436 MB. Training with Adam takes 16 bytes for each weight, 1.7 GB, and the activations.
+#
+# Source: Devlin et al. 2018, section 3, arXiv:1810.04805.
+#
+# ### Why only 512 positions, and what would you do for longer texts?
+#
+# - They are learned one by one: position 513 has no vector.
+# - Cut the text into overlapping windows and join the results, which is what question answering did.
+# - For a new model: RoPE, windows in most layers, and fused attention without padding.
+#
+# Source: Warner et al. 2024, section 2.1, arXiv:2412.13663.
+#
+# ### What changes with a KV cache?
+#
+# - There is none to have: a new token changes every state, since earlier tokens attend to it.
+# - What can be stored is the result: vectors of documents, computed once and searched later.
+# - A cross-encoder that reads query and document together must run for each pair. That is why search retrieves by
+#   vectors first and ranks few.
+#
+# Source: Reimers, Gurevych 2019, section 1, arXiv:1908.10084.
+#
+# ### What would a profiler show in serving?
+#
+# - Requests of different lengths in one batch: a share of the work is padding. Batches by length or flat batches
+#   without padding remove it.
+# - Short texts at batch 1 are limited by launches: hundreds of small kernels. A compiled or captured graph helps most.
+# - At large batches the products run near the peak, unlike in decoding, because every pass has many tokens.
+#
+# Source: Krell et al. 2021, arXiv:2107.02027.
+#
+# ### How would you test it?
+#
+# - A published checkpoint: hidden states equal to the reference to $10^{-4}$ or so in float32.
+# - Padding on the right: real tokens as without it. The first token changed: the last one moves, and the other way
+#   round.
+# - Two layers with different weights, to catch a shared block. Each parameter gets a gradient.
+# - Rows as many as positions, to catch positions added along the batch.
+#
+# Source: Devlin et al. 2018, arXiv:1810.04805.

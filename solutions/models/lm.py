@@ -295,12 +295,76 @@ class TransformerLM(nn.Module):
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **What loss do you expect before training?** About $\ln(\text{vocab\_size})$: with small initial logits every
-#   token is equally likely. A much larger first loss means that the logits start too large.
-# - **How many parameters?** With `num_kv_heads = num_heads`: $L\,(4 d^2 + 3\, d\, d_{\mathrm{ff}} + 2d) + 2 V d + d$.
-# - **How do you test that it is causal?** Change the last token. All earlier logits must stay the same.
-# - **What does a cache need?** Rotated keys and plain values of each layer, and positions that start after them.
-# - **Why tie or not tie the head?** Tying saves $V d$ weights, which matters in a small model.
-#   Large ones mostly do not.
-# - **Where does the memory go in training?** Weights, gradients and two moments of Adam: 16 bytes for each parameter in
-#   the usual mixed precision. Then activations, and logits of `batch × seq × vocab`, often the largest tensor.
+# ### What loss do you expect before training?
+#
+# - About $\ln V$: 10.8 for 50,257 tokens. With small logits every token is equally likely.
+# - Much more: the logits start too large. Less: the model sees its target.
+# - After a few hundred steps it has learned frequencies. If it stays there, attention is not learning.
+#
+# Source: Karpathy 2019, A recipe for training neural networks, https://karpathy.github.io/2019/04/25/recipe/.
+#
+# ### How many parameters has it?
+#
+# - $L\,(4 d^2 + 3\, d\, d_{\mathrm{ff}} + 2d) + 2 V d + d$ with as many key as query heads.
+# - Llama 2 7B, with $L = 32$, $d = 4096$, $d_{\mathrm{ff}} = 11008$ and $V = 32000$: 6,738,415,616. Two thirds of a
+#   layer are feed-forward.
+# - With grouped heads the key and value matrices are `kv_dim × d_model`.
+#
+# Source: Touvron et al. 2023, section 2, arXiv:2307.09288.
+#
+# ### How do you test that it is causal?
+#
+# - Change the last token: all earlier logits stay the same. Better, change each token in turn.
+# - By gradients: the derivative of the logits at $t$ by the embedding at $t + 1$ is exactly 0.
+# - Train on fresh random tokens: the loss cannot fall below $\ln V$. If it does, the target leaks.
+# - In half precision compare with a tolerance: another length may choose another kernel.
+#
+# Source: Karpathy 2019, A recipe for training neural networks, https://karpathy.github.io/2019/04/25/recipe/.
+#
+# ### What changes with a KV cache, and how large is it?
+#
+# - The model takes new tokens, their positions and the cache, and returns logits and the longer cache.
+# - $2\, L\, G\, \text{head\_dim}$ numbers for each token: 0.5 MB in bfloat16 for Llama 2 7B, a quarter of that with 8
+#   key heads.
+# - For sampling only the last position needs logits. At prefill that saves the largest tensor.
+# - Test: prefill, then token by token, equals one full pass.
+#
+# Source: Kwon et al. 2023, arXiv:2309.06180.
+#
+# ### Prefill and decoding: what limits each?
+#
+# - Prefill does $2N$ operations for each token of the prompt with one reading of the weights: arithmetic.
+# - Decoding reads all weights for one token of each sequence: bandwidth. 7 billion weights in bfloat16 at 3.35 TB/s
+#   take 4 ms.
+# - More sequences share the reading of the weights, but each brings a cache of its own to read.
+# - Speculation checks several drafted tokens in one pass, since they cost nearly no more time than one.
+#
+# Source: Leviathan, Kalman, Matias 2022, arXiv:2211.17192; Pope et al. 2022, section 2, arXiv:2211.05102.
+#
+# ### Where does the memory go in training?
+#
+# - Weights, gradients, a float32 copy and two moments of Adam: 16 bytes for each parameter in mixed precision.
+# - Activations, which grow with batch and length. Recomputing blocks trades them for a third more time.
+# - Logits: 8,192 tokens and a vocabulary of 128,256 are 4.2 GB in float32, and their gradient as many again.
+# - The loss can be taken chunk by chunk, so that the logits never exist at once.
+#
+# Source: Rajbhandari et al. 2019, section 3, arXiv:1910.02054; Wijmans et al. 2024, arXiv:2411.09009.
+#
+# ### What breaks in half precision?
+#
+# - Logits in bfloat16: near 20 they are 0.125 apart. Cross-entropy over a large vocabulary needs float32.
+# - Weights updated in bfloat16 lose small steps: at 1 everything below 0.002 is rounded away.
+# - Tables of the rotation that are buffers are cast with the model.
+# - float16 needs a scaled loss, because small gradients underflow. bfloat16 does not.
+#
+# Source: Micikevicius et al. 2017, section 3, arXiv:1710.03740.
+#
+# ### The loss is a little too high. How do you find the bug?
+#
+# - Compare with a reference, layer by layer, on the same weights: the first difference names the part.
+# - Usual suspects that still train: positions off by one, heads paired wrongly, no final norm, a target shifted twice,
+#   dropout left on.
+# - Overfit one batch: it must reach nearly 0. Then look at gradient norms by layer.
+# - Train with one change at a time against a small baseline with the same seed and data.
+#
+# Source: Karpathy 2019, A recipe for training neural networks, https://karpathy.github.io/2019/04/25/recipe/.

@@ -310,11 +310,75 @@ class Seq2SeqTransformer(nn.Module):
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **How is it trained?** The target is given shifted by one (teacher forcing): logits at `t` are scored by token `t
-#   + 1`.
-# - **Why sines?** The position $p + k$ is a rotation of the position $p$, so a linear layer can find offsets. RoPE uses
-#   that directly.
-# - **What does generation cost?** One encoder pass, then one decoder step for each token, with two caches per layer.
-# - **Why do decoders alone dominate now?** One stack, one objective, all weights used for every token, and prompts do
-#   what the encoder did.
-# - **Pre-norm or post-norm?** Post-norm as published needs warm-up; nearly all later encoder-decoders are pre-norm.
+# ### How is it trained, and what differs in use?
+#
+# - The target is given shifted by one: logits at $t$ are scored by token $t + 1$, all positions in one pass.
+# - In use it reads its own output. It has never seen its own mistakes, so errors can grow.
+# - A start token opens the target. Forgetting the shift lets the model copy its input, and the loss falls to 0.
+#
+# Source: Bengio et al. 2015, arXiv:1506.03099.
+#
+# ### Why are the embeddings multiplied by the root of d?
+#
+# - They were tied to the output matrix, with entries of about $1/\sqrt d$. Sines have entries of about 1.
+# - Without the factor a token vector has length 1 and its position $\sqrt{d/2}$.
+# - Here nothing is tied, and the factor stays for its effect: positions start no larger than words.
+#
+# Source: Vaswani et al. 2017, section 3.4, arXiv:1706.03762.
+#
+# ### What does generation cost, and what is cached?
+#
+# - One encoder pass, then one decoder step for each token.
+# - Two caches a decoder layer: its own tokens, which grow, and the memory's keys and values, made once.
+# - Beams multiply the first cache. The second is the same for all of them.
+# - The encoder runs at the peak of the arithmetic, the decoder waits for memory. So a deep encoder with a shallow
+#   decoder is faster at equal quality.
+#
+# Source: Kasai et al. 2020, arXiv:2006.10369.
+#
+# ### Encoder-decoder or decoder alone: which would you choose?
+#
+# - Decoder alone for general use: one stack, one objective, prompts instead of tasks, one cache for turns of a
+#   dialogue.
+# - Encoder-decoder for a fixed task with many pairs, or a source of another kind, such as audio.
+# - At equal operations it has about twice the weights: each token passes through one of two stacks.
+#
+# Source: Raffel et al. 2019, section 3.2, arXiv:1910.10683.
+#
+# ### How does beam search score, and why is a length penalty needed?
+#
+# - It adds log-probabilities. Each further token can only lower the sum, so short outputs win.
+# - Dividing by the length, or a power of it, makes them comparable.
+# - Wider is not always better: from some width on translations get shorter and worse.
+# - Finished beams must be kept apart, or they are extended after their end.
+#
+# Source: Wu et al. 2016, section 7, arXiv:1609.08144; Koehn, Knowles 2017, arXiv:1706.03872.
+#
+# ### What do label smoothing and the padded target change in the loss?
+#
+# - Smoothing spreads a share, 0.1 in the paper, over all tokens. The loss has a floor above 0, and perplexity looks
+#   worse.
+# - Padded places are left out of the sum and of the count. A mean over all places depends on how batches are filled.
+# - With gradients summed over several batches divide by the tokens of all, not by the mean of each.
+#
+# Source: Vaswani et al. 2017, section 5.4, arXiv:1706.03762.
+#
+# ### What breaks in half precision?
+#
+# - Positions and their sines: a table cast to bfloat16 is off by 0.002, angles in bfloat16 by whole radians.
+# - Embeddings multiplied by $\sqrt d$: entries of 300 become 6,800 at width 512, and squares in a norm overflow float16
+#   far earlier.
+# - Softmax over a memory of thousands of tokens, and the loss over the vocabulary, want float32 sums.
+#
+# Source: Micikevicius et al. 2017, section 3.3, arXiv:1710.03740.
+#
+# ### How would you test it?
+#
+# - Change target token $t$: logits before $t$ stay. Change a source token: all logits move. Change a padded source
+#   token: none.
+# - Different vocabularies and lengths on the two sides, so that nothing can be swapped.
+# - Learn to copy, then to reverse: a small model reaches nearly 0 in both within minutes, and in neither without
+#   positions.
+# - Step by step with caches against the whole target at once.
+#
+# Source: Vaswani et al. 2017, section 3, arXiv:1706.03762.

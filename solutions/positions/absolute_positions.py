@@ -182,9 +182,75 @@ class LearnedPositions(nn.Module):
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **Can it go beyond its training length?** Sines can be computed, but the model has never seen them. Learned rows
-#   do not exist. RoPE with interpolation and ALiBi do better.
-# - **Why add and not concatenate?** A sum costs no width. In a wide model the two live in nearly orthogonal subspaces.
-# - **Does the position survive the layers?** It is in the residual stream from the start, and has to be kept there.
-#   RoPE puts it in again in every layer.
-# - **Why 0.02?** It is small beside the token vectors of BERT and GPT-2, which start with the same deviation.
+# ### Why sines and cosines of many speeds?
+#
+# - Each pair is the hand of a clock. Fast ones tell neighbours apart, slow ones distant tokens.
+# - $T_{p+k}$ is $T_p$ with every pair rotated by an angle that depends on $k$ alone. So an offset is one linear map.
+# - The product $T_p \cdot T_{p+k} = \sum_i \cos(k \omega_i)$ does not depend on $p$.
+# - Sine without cosine would give the two sides of a hand's swing the same value.
+#
+# Source: Vaswani et al. 2017, section 3.5, arXiv:1706.03762.
+#
+# ### Why add positions, and not concatenate them?
+#
+# - A sum costs no width, and every projection may weigh both parts as it likes.
+# - Concatenation is the special case in which the two have columns of their own.
+# - In a wide model token vectors and position vectors can be nearly orthogonal.
+# - The price: a score has cross terms between words and places, which relative methods leave out.
+#
+# Source: Ke, He, Liu 2020, arXiv:2006.15595.
+#
+# ### Learned, sinusoidal, rotary or ALiBi: which would you choose when?
+#
+# - Learned for a fixed short length, as in BERT and many models of images.
+# - Sinusoidal where no weights should be spent. The original paper found it as good as learned.
+# - Rotary for language models: relative, in every layer, and extensible with some more training.
+# - ALiBi where a model must run beyond its training length without any change.
+#
+# Source: Press, Smith, Lewis 2021, section 2, arXiv:2108.12409.
+#
+# ### Can it go beyond its training length?
+#
+# - Learned rows do not exist there. New ones would have to be trained.
+# - Sines can be computed, but the model has never seen these sums. Quality falls within a few dozen tokens.
+# - The rows can be interpolated to a new length, if the model is then trained on.
+#
+# Source: Press, Smith, Lewis 2021, section 2.2, arXiv:2108.12409.
+#
+# ### How large should they be beside the token vectors?
+#
+# - Rows of sines have length $\sqrt{d/2}$, 16 at width 512, whatever the tokens are.
+# - Token vectors with entries of $1/\sqrt d$ have length 1. So the paper multiplies them by $\sqrt d$.
+# - Learned positions start with deviation 0.02, as the token vectors of BERT and GPT-2 do. Training settles the rest.
+#
+# Source: Vaswani et al. 2017, section 3.4, arXiv:1706.03762.
+#
+# ### What breaks in half precision?
+#
+# - Positions in bfloat16: 4,096 of them become 769 different numbers. In float16 they are exact up to 2,048.
+# - A table in bfloat16 is off by up to 0.002. The cosines of the slow pairs stay 1 for hundreds of tokens.
+# - A buffer is rounded by `model.to(torch.bfloat16)` even if it is not saved. A plain attribute is not, but must be
+#   moved by hand.
+# - The sum is rounded once more: small next to a token vector of the same dtype.
+#
+# Source: PyTorch documentation of `nn.Module`, https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html.
+#
+# ### What changes with a KV cache?
+#
+# - A new token gets the row of its own position, not row 0. Forgetting the offset gives every token the first row.
+# - Keys in the cache hold their absolute position. Cut the oldest away and the rest cannot be renumbered.
+# - Left-padded batches need a row of positions for each sequence.
+# - The cost is nothing: one row added at the entrance, and no work in the layers.
+#
+# Source: Dai et al. 2019, section 3.3, arXiv:1901.02860.
+#
+# ### How would you test it?
+#
+# - Rows against `math.sin` and `math.cos` at some positions, far ones too. Row 0 is 0, 1, 0, 1.
+# - Gradients of the learned rows: the sum over the batch for rows in use, zero for the others.
+# - `seq` beyond `max_len` raises, and `seq` equal to it does not.
+# - The state dict of the sinusoidal module is empty. After a cast to bfloat16 and back the result in float32 is the
+#   same.
+#
+# Source: PyTorch documentation of `gradcheck`,
+# https://docs.pytorch.org/docs/stable/generated/torch.autograd.gradcheck.gradcheck.html.

@@ -153,9 +153,72 @@ def alibi_bias(num_heads: int, q_len: int, k_len: int | None = None) -> Float[Te
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **What does it cost?** An addition to each score, no parameters. Fused kernels compute it from the indices.
-# - **Where do the values know positions?** Nowhere. Only who attends to whom depends on distance.
-# - **How does it compare with RoPE?** It extrapolates better untouched. With interpolation and some fine-tuning RoPE
-#   wins, and nearly all models use that.
-# - **What would you change in an encoder?** Nothing, if left and right may look alike; or give half of the heads to
-#   each side.
+# ### What does it cost?
+#
+# - No parameters, and one addition to each score.
+# - As a tensor the bias takes $4 H n^2$ bytes: 2.1 GB for 32 heads and 4,096 tokens. Fused kernels make it from the
+#   indices and $H$ slopes.
+# - The path without such a kernel is slow: handing over a bias tensor often rules out the fastest one.
+#
+# Source: Press, Smith, Lewis 2021, section 3, arXiv:2108.12409.
+#
+# ### Why does each head have another slope?
+#
+# - A slope sets how far a head looks: where all scores are equal, half of the weight lies within about $\ln 2 / m$
+#   tokens: 1 at $m = 1/2$ and 177 at $1/256$.
+# - The geometric series spreads these distances evenly on a logarithmic scale.
+# - Learning the slopes brought nothing in the paper. Fixed, they need no care in training.
+#
+# Source: Press, Smith, Lewis 2021, section 3, arXiv:2108.12409.
+#
+# ### Why does it work beyond its training length?
+#
+# - Far tokens are penalised more than any seen in training, so the new ones hardly count.
+# - In effect each head has a soft window. The model extrapolates because it does not look further.
+# - That keeps the perplexity low. It does not mean that a fact 10,000 tokens back can be found.
+#
+# Source: Chi et al. 2022, arXiv:2212.10356.
+#
+# ### When would you choose it, and when RoPE?
+#
+# - ALiBi runs longer than trained without any change, and is the simplest to write.
+# - RoPE can look far as sharply as near, and with a changed base and some training it serves long contexts. Nearly all
+#   models use that.
+# - ALiBi must be supported by the attention kernel, RoPE happens before it.
+#
+# Source: Press, Smith, Lewis 2021, arXiv:2108.12409; Peng et al. 2023, arXiv:2309.00071.
+#
+# ### What changes with a KV cache?
+#
+# - Keys are cached as they are, without any position. Old ones may be dropped and the rest need no repair.
+# - The new query stands at `k_len - 1`, so its row of the bias is $-m_h (k_{\mathrm{len}} - 1 - j)$.
+# - Under softmax a constant of a row cancels: $m_h\, j$ alone does as well, and never has to be computed anew.
+# - Counting the query from 0 turns the penalty around: it then prefers the oldest keys.
+#
+# Source: Press, Smith, Lewis 2021, section 3, arXiv:2108.12409; Le Scao et al. 2022, arXiv:2211.05100.
+#
+# ### What breaks in half precision?
+#
+# - Slopes that are powers of two are exact. Distances in bfloat16 are exact up to 256 only: 1,001 becomes 1,000.
+# - A score of 3.27 plus a bias of -15.6 is kept in steps of 0.06, so the score has lost its digits.
+# - $m_h\, j$ without the query is worse: the largest numbers stand at the keys that matter most.
+# - Add it in float32, inside the kernel, before the softmax.
+#
+# Source: Kalamkar et al. 2019, arXiv:1905.12322.
+#
+# ### What would you change in an encoder?
+#
+# - Nothing, if left and right may look alike: the bias takes the absolute distance.
+# - To tell the sides apart, give half of the heads to each, or two slopes to each head.
+# - A token that stands for the whole text should be exempt, or it sees only its surroundings.
+#
+# Source: Press, code of ALiBi, https://github.com/ofirpress/attention_with_linear_biases.
+#
+# ### How would you test it?
+#
+# - Slopes for 8 heads are $1/2, \dots, 1/256$, and for 12 heads those of 8 and four of 16.
+# - The bias is 0 on the diagonal and falls to both sides. With `q_len=1` it is the last row of the square one.
+# - Through softmax with a causal mask it equals the form $m_h\, j$ without the query.
+# - Exact comparison: all values for powers of two are exact in float32.
+#
+# Source: Press, Smith, Lewis 2021, section 3, arXiv:2108.12409.

@@ -263,11 +263,81 @@ class RoPEComplex(nn.Module):
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# - **Why not add positions to the embeddings?** RoPE acts in every layer, directly on the score, is relative,
-#   and has no parameters.
-# - **How do you extend the context?** Slow the rotation: divide positions by a factor (interpolation), or raise
-#   $\theta$ (NTK scaling), or treat fast and slow pairs differently (YaRN). Then fine-tune a little.
-# - **What does `theta` do?** The slowest pair turns once in a little under $2\pi\theta$ tokens.
-#   Longer contexts want a larger $\theta$.
-# - **Before or after the key enters the cache?** Before: a key's rotation depends only on its own position.
-# - **Is RoPE enough to know the order without a mask?** Yes, it is signed: the score differs for $n - m$ and $m - n$.
+# ### Why not add positions to the embeddings?
+#
+# - A rotation acts on the score itself, in every layer, and has no parameters.
+# - The score depends on the distance alone: $\langle R_m q,\, R_n k \rangle = \langle q,\, R_{n-m} k \rangle$.
+# - Rotations keep lengths, so positions never change how large a query or key is.
+# - Values are not rotated: what is said does not depend on where.
+#
+# Source: Su et al. 2021, section 3, arXiv:2104.09864.
+#
+# ### What does theta do, and how would you choose it?
+#
+# - Pair $i$ turns by $\theta^{-2i/d_k}$ a token. The slowest turns once in a little under $2\pi\theta$ tokens: 54,000
+#   for $d_k = 128$ and $\theta = 10{,}000$.
+# - Pairs that turn less than once in training never show all their angles. Beyond that length they are new to the
+#   model.
+# - Longer contexts want a larger one: Llama 3 has 500,000.
+# - It is not in the state dict. A wrong value loads without a word and ruins long texts first.
+#
+# Source: Liu et al. 2023, arXiv:2310.05209; Grattafiori et al. 2024, section 3.2, arXiv:2407.21783.
+#
+# ### How do you extend the context of a trained model?
+#
+# - Interpolation: divide positions by a factor, so that all angles have been seen. Neighbours are then harder to tell
+#   apart.
+# - A larger $\theta$ slows the slow pairs most and the fast ones hardly.
+# - YaRN scales slow pairs and leaves fast ones, and sharpens the scores a little.
+# - All work best with some fine-tuning on long texts.
+#
+# Source: Peng et al. 2023, arXiv:2309.00071.
+#
+# ### Does a key enter the cache before or after its rotation?
+#
+# - After. The rotation depends on the key's own position alone, so it never has to be done again.
+# - Unrotated keys would have to be rotated at every step. That is worth it only if positions are renumbered, as when
+#   old tokens are dropped.
+# - Since only distances count, a rotated cache can also be shifted by one more rotation.
+# - A checkpoint of latent attention keeps a few rotated entries apart, because the rotation cannot be folded into a
+#   matrix.
+#
+# Source: Xiao et al. 2023, section 3.2, arXiv:2309.17453.
+#
+# ### Neighbouring pairs or halves: how do you find out, and how do you convert?
+#
+# - Both give the same model after training. Shapes and norms do not tell them apart.
+# - Neighbours (0, 1), (2, 3) are in the paper and in Meta's Llama. Halves (i, i + d/2) are in GPT-NeoX and Hugging
+#   Face.
+# - Convert by permuting the rows of the query and key projections within each head. Values and output stay.
+# - At position 0 the two agree. Test logits against a reference further on.
+#
+# Source: Hugging Face, conversion of Llama weights,
+# https://github.com/huggingface/transformers/blob/main/src/transformers/models/llama/convert_llama_weights_to_hf.py.
+#
+# ### What breaks in half precision?
+#
+# - bfloat16 positions: 257 is already 256. Angles of thousands of radians have no digit left.
+# - Tables in bfloat16 are off by up to 0.002, and by that distances of equal size give unequal scores.
+# - A float32 angle near 10,000 is off by up to $5 \cdot 10^{-4}$. Compute the tables in float64 once.
+# - Rotate in float32 and round the result once.
+#
+# Source: Kalamkar et al. 2019, arXiv:1905.12322.
+#
+# ### What would a profiler show?
+#
+# - Three operations for each entry and far more bytes: it is limited by bandwidth.
+# - Written out, slices, products and sums are six kernels or more. With `rotate_half` there is a concatenation besides.
+# - Fused, it reads and writes queries and keys once, or vanishes into the projection or the attention kernel.
+# - Cosines computed anew in each layer show as trigonometric kernels. Look the rows up once for all layers.
+#
+# Source: Hsu et al. 2024, Liger kernel, arXiv:2410.10989.
+#
+# ### How would you test it?
+#
+# - Scores at `(m, n)` and `(m + s, n + s)` are equal. Scores at distance 3 and -3 are not.
+# - Lengths are kept, position 0 changes nothing, two rotations add their angles.
+# - Real against complex, and both against a loop with `math.cos` at far positions.
+# - Positions as `(batch, seq)` with rows that differ. A sign error of the sine survives any test with $q = k$.
+#
+# Source: Su et al. 2021, section 3.4.2, arXiv:2104.09864.

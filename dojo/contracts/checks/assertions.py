@@ -34,7 +34,7 @@ class Wrong(Fault):
         super().__init__(Outcome.WRONG, Section(Label.CONTRACT, sentence), *sections)
         self.sentence, self.got, self.expected, self.allowed = sentence, got, expected, allowed
         self.axes, self.where = axes, where
-        self.cotangent: Tensor | None = None  # that gradients were pulled back from
+        self.cotangents: Mapping[str, Tensor] = {}  # that gradients were pulled back from, by the result
         self.ratio = ratio  # the error in units of the allowed error, None where none was measured
 
     @property

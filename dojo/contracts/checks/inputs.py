@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from dojo.contracts.checks import tolerance
+from dojo.judge.protocol import mapped
 from dojo.verdict.axes import named_shape
 
 
@@ -66,7 +67,7 @@ class Call:
 
     def to(self, device: str) -> Call:
         """The same call with its tensors on this device."""
-        moved = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in self.inputs.items()}
+        moved = mapped(lambda v: v.to(device) if isinstance(v, Tensor) else v, self.inputs)
         return replace(self, inputs=moved, params={k: v.to(device) for k, v in self.params.items()})
 
     def with_inputs(self, **inputs: Any) -> Call:
@@ -80,10 +81,10 @@ class Call:
     def describe(self, axes: dict[str, str], device: str) -> str:
         """The input in words: constructor arguments, then each tensor with its axes by name."""
         parts = [f"{k}={v}" for k, v in self.init.items()]
-        for name, value in self.inputs.items():
+        for name, value in tolerance.named_leaves(self.inputs).items():
             if isinstance(value, Tensor):
-                value = f"({named_shape(value, axes.get(name, ''))}) {str(value.dtype).removeprefix('torch.')}"
-                parts.append(f"{name} {value}")
+                shape = named_shape(value, axes.get(name.partition("[")[0], ""))
+                parts.append(f"{name} ({shape}) {str(value.dtype).removeprefix('torch.')}")
             elif value is not None:
                 parts.append(f"{name}={value}")
         return ", ".join(parts) + ("" if device == "cpu" else f", on {device}")

@@ -31,4 +31,6 @@ def value_key(value: Any) -> Hashable:
         return value.dtype, tuple(value.shape), ctypes.string_at(dense.data_ptr(), dense.nbytes)
     if isinstance(value, dict):
         return tuple((name, value_key(item)) for name, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return tuple(map(value_key, value))
     return value

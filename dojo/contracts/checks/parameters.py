@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 import torch
@@ -15,23 +15,25 @@ from dojo.judge.proxy import Callee, Module
 from dojo.verdict.failures import PARAMETERS
 
 
-def parameters_are(module: Module, expected: dict[str, tuple[int, ...]]) -> None:
-    """The module holds exactly these parameters, by name and shape, all of them trainable."""
-    outline_holds(expected, module.outline())
+def parameters_are(module: Module, expected: dict[str, tuple[int, ...]], frozen: Collection[str] = ()) -> None:
+    """The module holds exactly these parameters, by name and shape, all of them trainable but for the frozen ones."""
+    outline_holds(expected, frozen, module.outline())
 
 
-def fits(params: dict[str, Tensor]) -> Callable[[Message], None]:
+def fits(params: dict[str, Tensor], frozen: Collection[str] = ()) -> Callable[[Message], None]:
     """A judge of a module's outline: it holds parameters of these names and shapes."""
-    return partial(outline_holds, {name: tuple(value.shape) for name, value in params.items()})
+    return partial(outline_holds, {name: tuple(value.shape) for name, value in params.items()}, frozen)
 
 
-def outline_holds(expected: dict[str, tuple[int, ...]], found: Message) -> None:
+def outline_holds(expected: dict[str, tuple[int, ...]], frozen: Collection[str], found: Message) -> None:
     """The same of a module's outline."""
     got = {name: tuple(shape) for name, shape in found["shapes"].items()}
     facts = [f"missing: {n} {s}" for n, s in expected.items() if n not in got]
     facts += [f"not in the contract: {n} {s}" for n, s in got.items() if n not in expected]
     facts += [f"{n}: got {got[n]}, expected {s}" for n, s in expected.items() if n in got and got[n] != s]
-    facts += [f"not trainable: {n}" for n in got if n in expected and n not in found["trainable"]]
+    trainable = set(found["trainable"])
+    facts += [f"not trainable: {n}" for n in got if n in expected and n not in trainable and n not in frozen]
+    facts += [f"trainable, though it is frozen: {n}" for n in frozen if n in trainable]
     if facts:
         fail(PARAMETERS, *facts)
 

@@ -11,18 +11,21 @@ tolerance: a row of zeros allows zeros alone. A row is the last dimension.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from dojo.judge.protocol import leaves, mapped
 
 PERTURBATIONS = 2
 SMALL = 0.5  # of what is allowed by the ensemble so far: nearer than this, the rest of it need not be asked
 HALF = (torch.float16, torch.bfloat16)
 UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # which PyTorch compares with no signed integer
 Values = dict[str, Any]
-Formula = Callable[..., Tensor]
-Cotangent = Callable[[Tensor], Tensor]  # of a result
+Formula = Callable[..., Any]  # a tensor, or several results
+Cotangents = Callable[[Values], Values]  # of results: one for each floating one
 
 
 def compute_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -32,41 +35,68 @@ def compute_dtype(dtype: torch.dtype) -> torch.dtype:
 
 def cast(values: Values, dtype: torch.dtype) -> Values:
     """`values` with every floating tensor in `dtype`, detached."""
-    return {k: v.detach().to(dtype) if is_floating(v) else v for k, v in values.items()}
+    found: Values = mapped(lambda v: v.detach().to(dtype) if is_floating(v) else v, values)
+    return found
+
+
+def named_leaves(values: Values) -> Values:
+    """What values hold at their ends: a list's tensors go by `grads[0]`."""
+    return {path: leaf for name, value in values.items() for path, leaf in leaves(value, name).items()}
+
+
+def named_results(result: Any, names: Sequence[str]) -> Values:
+    """What a call gave, by name: several results by `names`, a single one as `result`."""
+    return named_leaves(dict(zip(names, result, strict=True)) if names else {"result": result})
 
 
 def evaluate(
-    formula: Formula, init: Values, params: Values, inputs: Values, cotangent_of: Cotangent | None = None
+    formula: Formula,
+    init: Values,
+    params: Values,
+    inputs: Values,
+    cotangents_of: Cotangents | None = None,
+    results: Sequence[str] = (),
+    constants: Sequence[str] = (),
 ) -> Values:
-    """The result of a formula, and with its cotangent also its vector-Jacobian products, by name.
+    """The results of a formula, and with their cotangents also its vector-Jacobian products, by name.
 
-    Keys are `result` and `gradient of NAME` for each floating tensor among inputs and parameters. A cotangent of
-    another shape than the result's, as only a wrong result can have had, gives no products.
+    Keys are `result`, or the names of several, and `gradient of NAME` for each floating tensor among inputs and
+    parameters that is no constant. Cotangents of other shapes than the results', as only wrong ones can have had, give
+    no products.
     """
-    params, inputs = ({k: _leaf(v, cotangent_of is not None) for k, v in d.items()} for d in (params, inputs))
-    with torch.set_grad_enabled(cotangent_of is not None):
-        result = formula(init, params, **inputs)
-    found = {"result": result.detach()}
-    if cotangent_of is not None and (cotangent := cotangent_of(found["result"])).shape == result.shape:
-        sources = {k: v for k, v in (inputs | params).items() if is_floating(v)}
-        grads = pull_back(result, cotangent, list(sources.values()))
+    gradients = cotangents_of is not None
+    params, inputs = (
+        {k: mapped(partial(_leaf, grad=gradients and k not in constants), v) for k, v in d.items()}
+        for d in (params, inputs)
+    )
+    with torch.set_grad_enabled(gradients):
+        made = named_results(formula(init, params, **inputs), results)
+    found = {name: value.detach() if isinstance(value, Tensor) else value for name, value in made.items()}
+    if cotangents_of is None:
+        return found
+    cotangents = cotangents_of(found)
+    if all(made[name].shape == cotangent.shape for name, cotangent in cotangents.items()):
+        sources = {k: v for k, v in named_leaves(inputs | params).items() if is_floating(v) and v.requires_grad}
+        grads = pull_back([(made[name], each) for name, each in cotangents.items()], list(sources.values()))
         for (name, source), grad in zip(sources.items(), grads, strict=True):
             found[f"gradient of {name}"] = torch.zeros_like(source) if grad is None else grad
     return found
 
 
-def pull_back(result: Tensor, cotangent: Tensor, sources: list[Tensor]) -> tuple[Tensor | None, ...]:
-    """The vector-Jacobian product of `result` for each source, None where nothing flows back to it."""
+def pull_back(pairs: Sequence[tuple[Tensor, Tensor]], sources: list[Tensor]) -> Sequence[Tensor | None]:
+    """The vector-Jacobian products of results and their cotangents for each source, None where nothing flows back."""
     # A scalar needs no grad_outputs, for which torch would first import half a second of symbolic shapes.
-    return torch.autograd.grad((result * cotangent.to(result)).sum(), sources, allow_unused=True)
+    sums = [(result * cotangent.to(result)).sum() for result, cotangent in pairs if result.requires_grad]
+    return torch.autograd.grad(sum(sums[1:], sums[0]), sources, allow_unused=True) if sums else [None] * len(sources)
 
 
 class Budget:
     """What the oracle gives for one call, and how far an attempt may be from it.
 
-    `exact` holds the oracle's values in float64, by `result` and `gradient of NAME`; `cotangent` is what the gradients
-    are pulled back from. `params` and `inputs` are already rounded to `dtype`. With `rounded_once`, half precision is
-    held to float32 arithmetic and one rounding to `dtype`, instead of to the ensemble in half precision.
+    `exact` holds the oracle's values in float64, by name of result and as `gradient of NAME`; `cotangents` are what the
+    gradients are pulled back from. What is no floating tensor must be equal. `params` and `inputs` are already rounded
+    to `dtype`. With `rounded_once`, half precision is held to float32 arithmetic and one rounding to `dtype`, instead
+    of to the ensemble in half precision.
     """
 
     def __init__(
@@ -76,21 +106,24 @@ class Budget:
         init: Values,
         params: Values,
         inputs: Values,
-        cotangent_of: Cotangent | None,
+        cotangents_of: Cotangents | None,
         dtype: torch.dtype,
         generator: torch.Generator,
         rounded_once: bool = False,
+        results: Sequence[str] = (),
+        constants: Sequence[str] = (),
     ) -> None:
         self.oracle, self.variants, self.init, self.dtype = oracle, variants, init, dtype
-        self.params, self.inputs, self.cotangent_of = params, inputs, cotangent_of
+        self.params, self.inputs, self.cotangents_of = params, inputs, cotangents_of
+        self.results, self.constants = results, constants
         self.once = rounded_once and dtype in HALF
         self.arithmetic = torch.float32 if self.once else compute_dtype(dtype)
-        self.cotangent: Tensor | None = None
+        self.cotangents: Values = {}
         self.exact_params, self.exact_inputs = cast(params, torch.float64), cast(inputs, torch.float64)
         self.exact = self._evaluate(oracle, self.exact_params, self.exact_inputs)
         # What is drawn later, for some attempts and not for others, must not change the inputs that follow.
         self._seed = int(torch.randint(2**62, (), generator=generator))
-        self._spreads = [{k: torch.zeros_like(v) for k, v in self.exact.items()}]
+        self._spreads = [{k: torch.zeros_like(v) for k, v in self.exact.items() if is_floating(v)}]
         self._members = self._ensemble()
 
     def usage(self, name: str, got: Any) -> float | None:
@@ -100,7 +133,7 @@ class Budget:
         right results none is.
         """
         expected = self.exact[name]
-        if not is_floating(got) or got.shape != expected.shape:
+        if not is_floating(got) or not is_floating(expected) or got.shape != expected.shape:
             return None
         for spread in self._growing():
             ratio = error_ratio(got, expected, self._floor(name) + 16 * spread[name])
@@ -109,8 +142,10 @@ class Budget:
                 return worst
         return None
 
-    def allowed(self, name: str) -> Tensor:
-        """The allowed error of each element, in float64."""
+    def allowed(self, name: str) -> Tensor | None:
+        """The allowed error of each element, in float64; None for what must be equal."""
+        if not is_floating(self.exact[name]):
+            return None
         *_, whole = self._growing()
         return self._floor(name) + 16 * whole[name]
 
@@ -153,14 +188,14 @@ class Budget:
         return torch.fmax(worst, (value.double() - self.exact[name]).abs())
 
     def _evaluate(self, formula: Formula, params: Values, inputs: Values) -> Values:
-        return evaluate(formula, self.init, params, inputs, self.cotangent_of and self._cotangent)
+        cotangents_of = self.cotangents_of and self._cotangents
+        return evaluate(formula, self.init, params, inputs, cotangents_of, self.results, self.constants)
 
-    def _cotangent(self, result: Tensor) -> Tensor:
-        """The cotangent, made for the first result, which is the oracle's."""
-        if self.cotangent is None and self.cotangent_of is not None:
-            self.cotangent = self.cotangent_of(result).to(self.dtype)
-        assert self.cotangent is not None
-        return self.cotangent
+    def _cotangents(self, found: Values) -> Values:
+        """The cotangents, made for the first results, which are the oracle's."""
+        if not self.cotangents and self.cotangents_of is not None:
+            self.cotangents = cast(self.cotangents_of(found), self.dtype)
+        return self.cotangents
 
 
 def error_ratio(got: Tensor, expected: Tensor, allowed: Tensor | None) -> Tensor:
@@ -190,10 +225,13 @@ def _leaf(value: Any, grad: bool) -> Any:
 
 
 def _nudged(values: Values, ulp: float, generator: torch.Generator) -> Values:
-    def nudge(t: Tensor) -> Tensor:
-        return t * (1 + ulp * (torch.randint(0, 2, t.shape, generator=generator) * 2.0 - 1))
+    def nudged(v: Any) -> Any:
+        if not is_floating(v):
+            return v
+        return v * (1 + ulp * (torch.randint(0, 2, v.shape, generator=generator) * 2.0 - 1))
 
-    return {k: nudge(v) if is_floating(v) else v for k, v in values.items()}
+    found: Values = mapped(nudged, values)
+    return found
 
 
 def _finite(value: Tensor) -> Tensor:

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 
 from dojo.judge import protocol
-from dojo.judge.worker import confinement, instrumentation
+from dojo.judge.worker.isolation import confinement
+from dojo.judge.worker.readings import instrumentation
 from dojo.judge.worker.session import Session
 
 

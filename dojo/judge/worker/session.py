@@ -9,7 +9,6 @@ import linecache
 import pickle
 import random
 import sys
-import traceback
 import types
 from collections.abc import Callable
 from typing import Any
@@ -19,11 +18,12 @@ from torch import Tensor, nn
 
 from dojo.judge import protocol
 from dojo.judge.protocol import Args, Kwargs, Message
-from dojo.judge.worker import instrumentation
-from dojo.judge.worker.global_state import LASTING, global_state, settle
+from dojo.judge.worker.drivers import optimise
+from dojo.judge.worker.errors import explain
+from dojo.judge.worker.readings import instrumentation
+from dojo.judge.worker.readings.global_state import LASTING, global_state, settle
 from dojo.verdict.failures import no_tensor
 
-OWN_LINES = 12
 GRAPHS_KEPT = 64
 
 
@@ -79,10 +79,19 @@ class Session:
             raise Unanswerable(f"the attempt defines no `{target}`")
         return getattr(self.module, target)
 
-    def call(self, target: Any, args: Args, kwargs: Kwargs, grad: bool = False, watch: bool = False) -> Message:
-        """Call a function, a class or a kept object; what comes back is kept here when it cannot be sent."""
+    def here(self, value: Any) -> Any:
+        """What an argument stands for."""
+        return self.resolve(value) if isinstance(value, protocol.Remote) else value
+
+    def call(
+        self, target: Any, args: Args, kwargs: Kwargs, grad: bool = False, watch: bool = False, method: str = ""
+    ) -> Message:
+        """Call a function, a class, a kept object or a method of one; a module that comes back is kept here."""
         function = self.resolve(target)
-        args = tuple(self.resolve(arg) if isinstance(arg, protocol.Remote) else arg for arg in args)
+        function = getattr(function, method) if method else function
+        args, kwargs = protocol.mapped(
+            lambda v: self.resolve(v) if isinstance(v, protocol.Remote) else v, (args, kwargs)
+        )
         reply: Message = {}
         if watch:
             settle()
@@ -118,42 +127,49 @@ class Session:
                 raise Unanswerable(f"the result is a {type(result).__name__}, not a plain torch.Tensor")
             return result.detach()
         if isinstance(result, (tuple, list)):
-            return type(result)(self.outgoing(item) for item in result) if type(result) in (tuple, list) else None
+            return (tuple if isinstance(result, tuple) else list)(self.outgoing(item) for item in result)
         if isinstance(result, dict):
             return {str(key): self.outgoing(value) for key, value in result.items()}
         if result is None or type(result) in (bool, int, float, str):
             return result
         raise Unanswerable(no_tensor(result))
 
-    def backward(self, call: int, cotangent: Tensor) -> Message:
-        """The vector-Jacobian product of a call with `grad`, for its inputs and the parameters of its module."""
+    def backward(self, call: int, cotangents: list[Tensor]) -> Message:
+        """The vector-Jacobian products of a call with `grad`, for its inputs and the parameters of its module.
+
+        The floating tensors of its result have a cotangent each, in their order.
+        """
         leaves, parameters, result = self.calls[call]
         frozen = {name: None for name, value in parameters.items() if not value.requires_grad}
         parameters = {name: value for name, value in parameters.items() if name not in frozen}
         sources = [*leaves, *parameters.values()]
-        if not result.requires_grad:
-            return {"inputs": [None] * len(leaves), "parameters": dict.fromkeys(parameters) | frozen}
         # A scalar needs no grad_outputs, for which torch would first import half a second of symbolic shapes.
         with torch.enable_grad():
-            total = (result * cotangent).sum()
+            pairs = zip(floating_in(result), cotangents, strict=True)
+            parts = [(each * cotangent).sum() for each, cotangent in pairs if each.requires_grad]
+            total = sum(parts[1:], parts[0]) if parts else None
+        if total is None:
+            return {"inputs": [None] * len(leaves), "parameters": dict.fromkeys(parameters) | frozen}
         grads = torch.autograd.grad(total, sources, allow_unused=True, retain_graph=True)
         own = dict(zip(parameters, grads[len(leaves) :], strict=True))
         return {"inputs": list(grads[: len(leaves)]), "parameters": own | frozen}
 
-    def forward_backward(self, target: Any, args: Args, kwargs: Kwargs, cotangent: Tensor | None = None) -> Message:
-        """A call, and the vector-Jacobian product of its result, for the floating inputs and for the parameters.
+    def forward_backward(
+        self, target: Any, args: Args, kwargs: Kwargs, cotangents: list[Tensor] | None = None
+    ) -> Message:
+        """A call, and the vector-Jacobian products of its result, for the floating inputs and for the parameters.
 
-        Without a cotangent it is one of ones. A result that the cotangent does not fit comes back alone.
+        Without cotangents they are ones. A result that they do not fit comes back alone.
         """
-        leaves = [t.requires_grad_() for t in protocol.tensors_in([args, kwargs]) if t.is_floating_point()]
+        leaves = [t.requires_grad_() for t in floating_in([args, kwargs])]
         reply = self.call(target, args, kwargs, grad=True)
-        value = reply["value"]
-        if not isinstance(value, Tensor):
+        value, made = reply["value"], floating_in(reply["value"])
+        if not made:
             raise Unanswerable(no_tensor(value))
-        cotangent = torch.ones_like(value) if cotangent is None else cotangent
-        if cotangent.shape != value.shape:
+        cotangents = [torch.ones_like(each) for each in made] if cotangents is None else cotangents
+        if [each.shape for each in cotangents] != [each.shape for each in made]:
             return reply | {"inputs": [None] * len(leaves), "gradients": {}}
-        found = self.backward(reply["call"], cotangent.to(value.dtype))
+        found = self.backward(reply["call"], [c.to(each.dtype) for c, each in zip(cotangents, made, strict=True)])
         self.calls.pop(reply["call"], None)
         return {"value": value, "inputs": found["inputs"], "gradients": found["parameters"]}
 
@@ -165,6 +181,10 @@ class Session:
             raise Unanswerable(f"`{target}` is a torch.nn.Module: calling it gave a {type(module).__name__}")
         self.objects[kept.number] = module
         return {}
+
+    def read(self, target: protocol.Remote, name: str) -> Message:
+        """An attribute of a kept object."""
+        return {"value": self.outgoing(getattr(self.objects[target.number], name))}
 
     def describe(self, target: protocol.Remote) -> Message:
         """The parameters of a module with their values, and the names of its buffers and in its state dict."""
@@ -223,7 +243,7 @@ class Session:
     def fake_device(self, target: Any, args: Args, kwargs: Kwargs) -> Message:
         """Call on a device of our own making, to see what stays behind on the CPU."""
         return instrumentation.call_on_fake_device(
-            self.resolve(target), args, kwargs, lambda error: self.explain(error)["lines"]
+            self.resolve(target), args, kwargs, lambda error: explain(error, self.files)["lines"]
         )
 
     def stage(self, args: Args, kwargs: Kwargs) -> Message:
@@ -248,7 +268,9 @@ class Session:
                     each.mul_(factor)
         return {}
 
-    def go(self, target: Any, prepared: protocol.Remote, instead: protocol.Remote | None = None) -> Message:
+    def go(
+        self, target: Any, prepared: protocol.Remote, instead: protocol.Remote | None = None, method: str = ""
+    ) -> Message:
         """Call with prepared arguments and keep the result here, so that only the work itself is timed.
 
         It is kept `instead` of the result of an earlier call, if that is named.
@@ -256,7 +278,8 @@ class Session:
         if instead is not None:
             self.objects.pop(instead.number, None)
         args, kwargs = self.objects[prepared.number]
-        result = self.resolve(target)(*args, **kwargs)
+        function = self.resolve(target)
+        result = (getattr(function, method) if method else function)(*args, **kwargs)
         if isinstance(result, Tensor) and result.is_cuda:
             torch.cuda.synchronize()
         number = self.number()
@@ -269,7 +292,8 @@ class Session:
     def overwrite_result(self, kept: protocol.Remote) -> Message:
         """Overwrite a kept result, as its owner may."""
         with torch.no_grad():
-            self.objects.pop(kept.number).zero_()
+            for each in protocol.tensors_in(self.objects.pop(kept.number)):
+                each.zero_()
         return {}
 
     def _handler(self, request: Message) -> Callable[[], Message]:
@@ -297,41 +321,19 @@ class Session:
             return {"unanswerable": str(error)}
         except BaseException as error:
             if instrumentation.leaves_torch(error):
-                return {"forbidden": str(error), "raised": self.explain(error)}
-            return {"raised": self.explain(error)}
-
-    def explain(self, error: BaseException) -> Message:
-        """The exception in plain data, with the attempt's own lines and none of ours."""
-        text = _safe_text(error)
-        passed = frames(error)
-        if isinstance(error, NotImplementedError) and not text and passed[-1].filename != self.filename:
-            text = f"katas/{passed[-1].filename.rpartition('/katas/')[2]} is not written yet"
-        own = [f for f in passed if f.filename in self.files]
-        lines = [f"{self.files[f.filename]}:{f.lineno} in {f.name}\n    {f.line}" for f in own]
-        if isinstance(error, SyntaxError) and error.filename == self.filename:
-            lines = ["".join(traceback.format_exception_only(error)).strip()]
-        if len(lines) > OWN_LINES:
-            lines = [*lines[: OWN_LINES // 2], f"… {len(lines) - OWN_LINES} more", *lines[-OWN_LINES // 2 :]]
-        bases = [c.__name__ for c in type(error).__mro__]
-        return {"kind": type(error).__name__, "text": text, "bases": bases, "lines": "\n".join(lines)}
+                return {"forbidden": str(error), "raised": explain(error, self.files)}
+            return {"raised": explain(error, self.files)}
 
 
 REQUESTS = """
-    load unpack build call backward forward_backward describe outline assign cast mode observe fake_device
+    load unpack build call read backward forward_backward describe outline assign cast mode observe fake_device
     stage refill rescale go fetch overwrite_result
 """
 
 HANDLERS: dict[str, Callable[..., Message]] = {name: getattr(Session, name) for name in REQUESTS.split()}
+HANDLERS["optimise"] = lambda session, target, **more: optimise(session.resolve(target), **more)
 
 
-def frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """Where an exception passed, outermost first."""
-    return list(traceback.extract_tb(error.__traceback__))
-
-
-def _safe_text(error: BaseException) -> str:
-    """`str(error)`, which an attempt's own exception class may make fail or endless."""
-    try:
-        return str(error)[:4000]
-    except BaseException:
-        return "(an exception whose text cannot be read)"
+def floating_in(tree: Any) -> list[Tensor]:
+    """The floating tensors of nested lists, tuples and dicts."""
+    return [t for t in protocol.tensors_in(tree) if t.is_floating_point()]

@@ -101,7 +101,8 @@ if __name__ == "__main__":
     project, descriptors = sys.argv[1], [int(number) for number in sys.argv[2].split(",")]
     import_torch()
     sys.path.insert(0, project)
-    from dojo.judge.worker import confinement, serving
+    from dojo.judge.worker import serving
+    from dojo.judge.worker.isolation import confinement
 
     sys.path.remove(project)
     gc.collect()

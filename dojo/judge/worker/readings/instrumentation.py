@@ -24,6 +24,7 @@ from torch._C._profiler import ProfilerActivity, ProfilerConfig, ProfilerState, 
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.flop_counter import flop_registry
 
 from dojo.judge.protocol import Args, Kwargs, Message
 
@@ -82,18 +83,23 @@ class _Count(_Mode):
         self.operations: Counter[str] = Counter()
         self.largest: dict[str, int] = {}
         self.complex: dict[str, int] = {}
+        self.flops = 0
+        self.elements = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Args = (), kwargs: Kwargs | None = None) -> Any:
         result = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__
         name = name if func.namespace == "aten" else f"{func.namespace}::{name}"
         self.operations[name] += 1
+        if func.overloadpacket in flop_registry:
+            self.flops += flop_registry[func.overloadpacket](*args, **(kwargs or {}), out_val=result)
         for tensor in tree_leaves(result):
             if isinstance(tensor, Tensor):
                 # Bytes of storage, not elements: an expanded view costs nothing however large it looks.
                 real = tensor.layout is torch.strided and not tensor.is_meta
                 size = tensor.untyped_storage().nbytes() if real else 0
                 self.largest[name] = max(self.largest.get(name, 0), size)
+                self.elements += tensor.numel() if size else 0
                 if tensor.is_complex():
                     self.complex[name] = max(self.complex.get(name, 0), tensor.numel())
         return result
@@ -124,6 +130,8 @@ class Counting:
             "operations": dict(self.mode.operations),
             "largest": self.mode.largest,
             "complex": self.mode.complex,
+            "flops": self.mode.flops,
+            "elements": self.mode.elements,
             "foreign": sorted(self.foreign.seen),
         }
 

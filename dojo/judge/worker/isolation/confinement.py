@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dojo.judge.worker.kernel import DEVICES, hide_files, refuse_system_calls
+from dojo.judge.worker.isolation.kernel import DEVICES, hide_files, refuse_system_calls
 
 OPEN_FILES = 256
 

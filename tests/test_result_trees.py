@@ -1,0 +1,408 @@
+"""What contracts say of calls that are more than one tensor in and one tensor out, on a made-up kata.
+
+Several results, lists of tensors, constants, frozen parameters, methods of kept objects and an optimiser: each with
+right attempts in several forms and with wrong ones, which end in their sentence.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dojo.content import catalog
+from dojo.grading.options import Entry, Options
+from dojo.grading.run import run
+from dojo.judge.fork_server import ForkServer
+from dojo.verdict.types import Verdict
+from tests.conftest import SEED, failures, told
+
+MASTER = '''\
+# ---
+# jupyter:
+#   dojo:
+#     title: Made up
+#     level: 1
+#     minutes: 5
+# ---
+
+# %% [markdown]
+# # Made up
+#
+# **Write** five things.
+
+# %%
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+
+# %%
+def best(
+    x: Float[Tensor, "batch n"], prior: Float[Tensor, "batch n"]
+) -> tuple[Float[Tensor, "batch"], Int[Tensor, "batch"]]:
+    """The largest of x + prior in each row, and where it stands; the prior is constant."""
+    ### BEGIN SOLUTION
+    found = (x + prior.detach()).max(-1)
+    return found.values, found.indices
+    ### END SOLUTION
+
+
+def doubled(grads: list[Float[Tensor, "..."] | None]) -> tuple[list[Float[Tensor, "..."] | None], Float[Tensor, ""]]:
+    """Each tensor times two, None stays None; and the sum of all."""
+    ### BEGIN SOLUTION
+    sums = [g.sum() for g in grads if g is not None]
+    return [None if g is None else 2 * g for g in grads], sum(sums)
+    ### END SOLUTION
+
+
+class Shifted(nn.Module):
+    """x + base + shift, where `base` is frozen."""
+
+    def __init__(self, n: int, *, device: torch.device | None = None, dtype: torch.dtype | None = None) -> None:
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.base = nn.Parameter(torch.zeros(n, device=device, dtype=dtype), requires_grad=False)
+        self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
+        ### END SOLUTION
+
+    def forward(self, x: Float[Tensor, "batch n"]) -> Float[Tensor, "batch n"]:
+        """The sum of the three."""
+        ### BEGIN SOLUTION
+        return x + self.base + self.shift
+        ### END SOLUTION
+
+
+class Store:
+    """Rows, in the order in which they came."""
+
+    def __init__(self, width: int) -> None:
+        ### BEGIN SOLUTION
+        self.rows = torch.zeros(0, width)
+        ### END SOLUTION
+
+    def append(self, rows: Float[Tensor, "new width"]) -> Float[Tensor, "all width"]:
+        """All rows so far."""
+        ### BEGIN SOLUTION
+        self.rows = torch.cat([self.rows, rows])
+        return self.rows
+        ### END SOLUTION
+
+
+class Descent(torch.optim.Optimizer):
+    """p - lr g."""
+
+    def __init__(self, params: list, lr: float = 0.1) -> None:
+        ### BEGIN SOLUTION
+        super().__init__(params, {"lr": lr})
+        ### END SOLUTION
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """One step."""
+        ### BEGIN SOLUTION
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    p.sub_(group["lr"] * p.grad)
+        ### END SOLUTION
+'''
+
+GRADER = """\
+import torch
+
+from dojo.contracts import Attempt, Call, Callee, Contract, Draw, ModuleContract, core, fail, match
+
+
+def largest(init, params, x, prior):
+    found = (x + prior.detach()).sort(-1, descending=True)
+    return found.values[..., 0], found.indices[..., 0]
+
+
+def gathered(init, params, x, prior):
+    where = (x + prior).argmax(-1)
+    return (x + prior.detach()).gather(-1, where[..., None])[..., 0], where
+
+
+def both(init, params, grads):
+    return [g if g is None else g + g for g in grads], torch.cat([g.flatten() for g in grads if g is not None]).sum()
+
+
+def shifted(init, params, x):
+    return x + (params["base"] + params["shift"])
+
+
+class TestBest(Contract):
+    name = "best"
+    oracle, variants = largest, (largest, gathered, gathered)
+    results = ("values", "indices")
+    axes = {"values": "batch", "indices": "batch"}
+    constants = ("prior",)
+    cases = {"small": {}, "one_row": {"batch": 1}}
+    timed = {"batch": 512, "n": 512}
+    time_limit = 40.0
+
+    @classmethod
+    def call(cls, d: Draw, batch: int = 3, n: int = 5) -> Call:
+        return Call({"x": d.normal(batch, n), "prior": d.normal(batch, n)})
+
+
+class TestDoubled(Contract):
+    name = "doubled"
+    oracle, variants = both, (both, both, both)
+    results = ("twice", "total")
+    cases = {"with_none": {}}
+    timed = {"n": 100_000}
+    time_limit = 40.0
+    off = {"test_each_call_stands_alone": "a result may be an input"}
+
+    @classmethod
+    def call(cls, d: Draw, n: int = 3) -> Call:
+        return Call({"grads": [d.normal(n, 2), None, d.normal(n)]})
+
+
+class TestShifted(ModuleContract):
+    name = "Shifted"
+    oracle, variants = shifted, (shifted, shifted, shifted)
+    constants = ("base",)
+    cases = {"small": {}}
+    timed = {"batch": 512, "n": 512}
+    time_limit = 40.0
+
+    @classmethod
+    def call(cls, d: Draw, batch: int = 3, n: int = 5) -> Call:
+        init = {"n": n}
+        return Call({"x": d.normal(batch, n)}, init, cls.params(d, init))
+
+
+class TestStore:
+    @core
+    def test_rows_come_in_their_order(self, attempt: Attempt, draw: Draw) -> None:
+        store = Callee(attempt, attempt.Store.keep(2))
+        first, second = draw.normal(3, 2), draw.normal(1, 2)
+        given = store.stage(first)
+        given.go(method="append")
+        given.rescale(2.0)
+        rows = store.method("append", second)
+        match(rows, torch.cat([first, second]), None, "rows come in order, as they were", "all width")
+
+
+class TestDescent:
+    @core
+    def test_a_step_subtracts_lr_times_the_gradient(self, attempt: Attempt, draw: Draw) -> None:
+        values, grads = [draw.normal(2, 3), draw.normal(4)], [draw.normal(3, 2).mT, None]
+        steps = [{"grads": grads}, {"grads": grads, "settings": [{"lr": 0.5}, {}]}]
+        groups = [{"params": [0], "lr": 0.2}, {"params": [1]}]
+        asked = {"values": values, "groups": groups, "settings": {}, "steps": steps}
+        answer = attempt.Descent.ask(do="optimise", target="Descent", **asked)
+        if answer["seen"]:
+            fail("a step writes parameters in place and leaves gradients alone", *answer["seen"])
+        first, second = answer["value"]
+        exact = values[0].double() - 0.2 * grads[0].double()
+        match(first[0], exact, 1e-6 * exact.abs() + 1e-6, "p - lr g", "rows columns")
+        match(second[0], exact - 0.5 * grads[0].double(), 1e-6 + 0 * exact, "lr is read anew", "rows columns")
+        match(second[1], values[1].double(), None, "a tensor without a gradient stays", "n")
+"""
+
+IMPORTS = "import torch\nfrom typing import NamedTuple\nfrom torch import nn\n"
+RIGHT = {
+    "a named tuple": """
+        class Found(NamedTuple):
+            values: torch.Tensor
+            indices: torch.Tensor
+        def best(x, prior):
+            where = (x + prior).argmax(-1)
+            return Found((x + prior.detach()).gather(-1, where.unsqueeze(-1)).squeeze(-1), where)
+    """,
+    "a constant that gets a gradient of zeros": """
+        def best(x, prior):
+            values, indices = torch.sort(x + prior.detach() + 0 * prior, dim=-1, descending=True)
+            return values[..., 0], indices[..., 0]
+    """,
+    "a frozen parameter in a subclass of its own": """
+        class Shifted(nn.Module):
+            def __init__(self, n, *, device=None, dtype=None):
+                super().__init__()
+                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
+                self.base = nn.Parameter(torch.zeros(n, device=device, dtype=dtype)).requires_grad_(False)
+            def forward(self, x):
+                return (x + self.shift) + self.base
+    """,
+    "an optimiser without a base class": """
+        class Descent:
+            def __init__(self, params, lr=0.1):
+                groups = list(params)
+                groups = groups if isinstance(groups[0], dict) else [{"params": groups}]
+                self.param_groups = [{"lr": lr} | g for g in groups]
+            def step(self):
+                for g in self.param_groups:
+                    for p in g["params"]:
+                        if p.grad is not None:
+                            p.data.add_(p.grad, alpha=-g["lr"])
+            def zero_grad(self):
+                for g in self.param_groups:
+                    for p in g["params"]:
+                        p.grad = None
+    """,
+}
+WRONG = {
+    "one result alone": ("def best(x, prior): return (x + prior.detach()).amax(-1)", "values, indices, in a tuple"),
+    "a tree that lies about its length": (
+        """
+        class Longer(tuple):
+            def __len__(self): return 2
+        def best(x, prior):
+            found = (x + prior.detach()).max(-1)
+            return Longer((found.values, found.indices, found.values))
+        """,
+        "values, indices, in a tuple",
+    ),
+    "indices of another kind": (
+        "def best(x, prior):\n    f = (x + prior.detach()).max(-1)\n    return f.values, f.indices.int()",
+        "indices is int64",
+    ),
+    "indices off by one": (
+        "def best(x, prior):\n    f = (x + prior.detach()).max(-1)\n    return f.values, f.indices + 1",
+        "indices matches the definition",
+    ),
+    "a constant with a gradient": (
+        "def best(x, prior):\n    f = (x + prior).max(-1)\n    return f.values, f.indices",
+        "prior is constant: it gets no gradient",
+    ),
+    "a result out of the graph": (
+        "def best(x, prior):\n    f = (x + prior).detach().max(-1)\n    return f.values, f.indices",
+        "no gradient of x comes back",
+    ),
+    "zeros for None": (
+        "def doubled(grads):\n    s = sum(g.sum() for g in grads if g is not None)\n"
+        "    return [torch.zeros(1) if g is None else 2 * g for g in grads], s",
+        "twice[1] is None",
+    ),
+    "None left out": (
+        "def doubled(grads):\n    s = sum(g.sum() for g in grads if g is not None)\n"
+        "    return [2 * g for g in grads if g is not None], s",
+        "as many parts as the input",
+    ),
+    "a part out of the graph": (
+        "def doubled(grads):\n    s = sum(g.sum() for g in grads if g is not None)\n"
+        "    return [None if g is None else 2 * g.detach() for g in grads], s",
+        "gradient of grads[0] is right",
+    ),
+    "a base that is trained": (
+        """
+        class Shifted(nn.Module):
+            def __init__(self, n, *, device=None, dtype=None):
+                super().__init__()
+                self.base = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
+                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
+            def forward(self, x):
+                return x + self.base + self.shift
+        """,
+        "trainable, though it is frozen: base",
+    ),
+    "a store that puts new rows first": (
+        """
+        class Store:
+            def __init__(self, width): self.rows = None
+            def append(self, rows):
+                self.rows = rows.clone() if self.rows is None else torch.cat([rows, self.rows])
+                return self.rows
+        """,
+        "rows come in order, as they were",
+    ),
+    "a store that holds the caller's tensor": (
+        """
+        class Store:
+            def __init__(self, width): self.parts = []
+            def append(self, rows):
+                self.parts.append(rows)
+                return torch.cat(self.parts)
+        """,
+        "rows come in order, as they were",
+    ),
+    "an optimiser that swaps the parameters": (
+        """
+        class Descent(torch.optim.Optimizer):
+            def __init__(self, params, lr=0.1): super().__init__(params, {"lr": lr})
+            def step(self):
+                for g in self.param_groups:
+                    g["params"] = [p if p.grad is None else nn.Parameter(p - g["lr"] * p.grad) for p in g["params"]]
+        """,
+        "param_groups no longer hold the tensors",
+    ),
+    "an optimiser that scales the gradient": (
+        """
+        class Descent(torch.optim.Optimizer):
+            def __init__(self, params, lr=0.1): super().__init__(params, {"lr": lr})
+            @torch.no_grad()
+            def step(self):
+                for g in self.param_groups:
+                    for p in g["params"]:
+                        if p.grad is not None:
+                            p.sub_(p.grad.mul_(g["lr"]))
+        """,
+        "a .grad was changed",
+    ),
+    "lr read once": (
+        """
+        class Descent(torch.optim.Optimizer):
+            def __init__(self, params, lr=0.1):
+                super().__init__(params, {"lr": lr})
+                self.rates = [g["lr"] for g in self.param_groups]
+            @torch.no_grad()
+            def step(self):
+                for g, lr in zip(self.param_groups, self.rates):
+                    for p in g["params"]:
+                        if p.grad is not None:
+                            p.sub_(lr * p.grad)
+        """,
+        "lr is read anew",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory, server: ForkServer) -> Callable[[str], Verdict]:
+    """The verdict on the made-up kata's master with these definitions behind it."""
+    root = tmp_path_factory.mktemp("made-up")
+    for folder, text in {"solutions": MASTER, "graders": GRADER, "katas": ""}.items():
+        (root / folder / "basics").mkdir(parents=True)
+        (root / folder / "basics" / "made.py").write_text(text)
+    kata = catalog.katas(root)["made"]
+
+    def judge(source: str) -> Verdict:
+        whole = f"{MASTER}\n{IMPORTS}{textwrap.dedent(source)}\n"
+        return run([Entry(kata, whole, "made.py", "")], Options(SEED, diagnose=False), server)[0]
+
+    return judge
+
+
+def test_the_master_passes(judged: Callable[[str], Verdict]) -> None:
+    verdict = judged("")
+    assert verdict.verdict == "passed", told(verdict)
+
+
+@pytest.mark.parametrize("form", RIGHT)
+def test_right_attempts_pass(form: str, judged: Callable[[str], Verdict]) -> None:
+    verdict = judged(RIGHT[form])
+    assert verdict.verdict == "passed", told(verdict)
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_wrong_attempts_end_in_their_sentence(mistake: str, judged: Callable[[str], Verdict]) -> None:
+    source, sentence = WRONG[mistake]
+    verdict = judged(source)
+    assert failures(verdict)
+    assert sentence in told(verdict)
+
+
+def test_a_grader_that_cannot_be_imported_is_told_as_its_own_fault(tmp_path: Path, server: ForkServer) -> None:
+    for folder, text in {"solutions": MASTER, "graders": "import nothing_of_the_kind\n", "katas": ""}.items():
+        (tmp_path / folder / "basics").mkdir(parents=True)
+        (tmp_path / folder / "basics" / "made.py").write_text(text)
+    verdict = run([Entry(catalog.katas(tmp_path)["made"], MASTER, "made.py", "")], Options(SEED), server)[0]
+    assert verdict.verdict == "failed"
+    assert "our fault, not yours: the grader cannot be read" in verdict.checks[0].message
+    assert "nothing_of_the_kind" in verdict.checks[0].message
