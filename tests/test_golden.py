@@ -23,6 +23,7 @@ ATTEMPTS = sorted((Path(__file__).parent / "golden").glob("*/*.py"))
 SEED, COLUMNS, ROWS = 7, 80, 24
 # What another processor or a busy one may change: digits, and whether the time check came to an end.
 VARIES = re.compile(
+    r"(just over )?\d\S*(?= × allowed)|over \d+×|"
     r"(?<=no answer after )\d+ s( of processor time)?|\d+\.\d\S*|\d+e[+-]?\d+| \([\d.]+ s\)| · [^\n]*undecided[^\n]*"
 )
 
