@@ -26,6 +26,10 @@ CORES = pool.cores()
 COUNT = len(catalog.katas())
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update", action="store_true", help="write the verdicts in tests/golden anew")
+
+
 @pytest.fixture(scope="session")
 def core() -> int | None:
     """The processor on which these tests judge; those of another process of the run have another one."""

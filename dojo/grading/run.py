@@ -151,8 +151,9 @@ def conclude(verdict: Verdict, checks: list[Check], options: Options) -> None:
 
     mute = {subject(c) for c in checks if any(s.text == NO_RETURN for s in c.sections)}
     for check in checks:
-        if check.outcome is Outcome.PASSED and subject(check) in mute:  # nothing can be said of a result that is none
-            check.outcome, check.sections = Outcome.SKIPPED, [Section(Label.EVENT, NO_RETURN)]
+        # nothing can be said of a result that is none: not that it is right, nor what it took
+        if check.outcome in (Outcome.PASSED, Outcome.SLOW) and subject(check) in mute:
+            check.outcome, check.sections = Outcome.WRONG, [Section(Label.EVENT, NO_RETURN)]
     failed = [check for check in checks if not check.outcome.harmless]
     if options.stop_at_first:
         for check in failed[1:]:
