@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -102,3 +103,29 @@ def read(path: Path) -> str:
 
 def _command(kata: Kata) -> str:
     return typed(f"grade {kata.name}")
+
+
+def chooser(words: str) -> Callable[[int, str], bool]:
+    """What `-k` chooses: the check of this number, those whose names hold these words, or an expression of pytest's."""
+    from _pytest.mark.expression import Expression
+
+    from dojo.verdict.screen.text import readable
+
+    if words.isdigit():
+        return lambda number, name: number == int(words)
+    try:
+        expression = Expression.compile(words)
+    except SyntaxError:
+        expression = None
+
+    def chosen(number: int, name: str) -> bool:
+        known = f"{readable(name)} {readable(name, wrong=True)} {name}".casefold()
+        if words.casefold() in known:
+            return True
+
+        def holds(word: str, /, **_: object) -> bool:
+            return word.casefold() in known
+
+        return expression is not None and expression.evaluate(holds)
+
+    return chosen

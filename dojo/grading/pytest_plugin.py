@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest._io import TerminalWriter
-from _pytest.mark.expression import Expression
 
 from dojo.contracts.checks.assertions import Wrong
 from dojo.contracts.checks.candidate_test.contract import CandidateTest, by_kind, hunted
@@ -22,6 +21,7 @@ from dojo.contracts.checks.candidate_test.trials import Trials
 from dojo.contracts.checks.inputs import Draw
 from dojo.contracts.checks.known_bugs import Bug, bugs_of
 from dojo.grading.diagnosis import Diagnosis
+from dojo.grading.options import chooser
 from dojo.judge.proxy import Attempt
 from dojo.verdict.failures import Fault
 from dojo.verdict.page.heatmap import picture
@@ -291,28 +291,6 @@ def of_a_test(item: pytest.Item) -> bool:
     """Whether a check is about the test that an attempt defines, and not about its program."""
     made = getattr(item, "cls", None)
     return isinstance(made, type) and issubclass(made, CandidateTest)
-
-
-def chooser(words: str) -> Callable[[int, str], bool]:
-    """What `-k` chooses: the check of this number, those whose names hold these words, or an expression of pytest's."""
-    if words.isdigit():
-        return lambda number, name: number == int(words)
-    try:
-        expression = Expression.compile(words)
-    except SyntaxError:
-        expression = None
-
-    def chosen(number: int, name: str) -> bool:
-        known = f"{readable(name)} {readable(name, wrong=True)} {name}".casefold()
-        if words.casefold() in known:
-            return True
-
-        def holds(word: str, /, **_: object) -> bool:
-            return word.casefold() in known
-
-        return expression is not None and expression.evaluate(holds)
-
-    return chosen
 
 
 def fault_of(item: pytest.Function, attempt: Attempt, reference: Attempt) -> Fault | None:
