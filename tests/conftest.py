@@ -26,6 +26,10 @@ CORES = pool.cores()
 COUNT = len(catalog.katas())
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update", action="store_true", help="write the verdicts in tests/golden anew")
+
+
 @pytest.fixture(scope="session")
 def core() -> int | None:
     """The processor on which these tests judge; those of another process of the run have another one."""
@@ -100,6 +104,10 @@ def told(verdict: Verdict) -> str:
 
 
 def children_of(server: ForkServer) -> list[str]:
-    """The processes that a fork server has forked and that are not gone, where the system tells."""
+    """The processes that a fork server has forked and that are not gone, where the system tells.
+
+    The one for candidates' tests stays as long as the server does.
+    """
     children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
-    return children.read_text().split() if children.exists() else []
+    found = children.read_text().split() if children.exists() else []
+    return [pid for pid in found if server._for_tests is None or pid != str(server._for_tests.pid)]

@@ -79,7 +79,7 @@ rope · katas/rope.py · cpu · torch 2.13.0 · seed 4711
   ✗ robust · refuses odd dim: crashed
   traceback   │ katas/rope.py, line 3
               │ ValueError: [no]
-rope: failed · core: 1 of 2 · robust: 0 of 1 · fast: skipped · 1.2 s
+rope: failed · core: 1 of 2 · robust: 0 of 1 · fast: undecided · 1.2 s
 
 """
     )

@@ -140,6 +140,7 @@ def hunt(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--bugs", type=int, choices=range(1, 5), default=1, metavar="N", help="plant N in a file, up to 4"
     )
+    parser.add_argument("--with-test", action="store_true", help="write a test too that would have caught the bugs")
     parser.add_argument("--crashes", action="store_true", help="plant bugs too that only raise an exception")
     parser.add_argument("--yes", action="store_true", help="katas that you have not passed too, without being asked")
 

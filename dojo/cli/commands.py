@@ -239,7 +239,12 @@ COMMANDS = {
         "find the bugs that are planted in a solution",
         arguments.hunt,
         _hunt,
-        (("mha", ""), ("mha --bugs 3", "three that do not hide each other"), ("--random --yes", "even one not passed")),
+        (
+            ("mha", ""),
+            ("mha --bugs 3", "three that do not hide each other"),
+            ("mha --with-test", "and a test that would have caught it"),
+            ("--random --yes", "even one not passed"),
+        ),
     ),
     "history": Command(
         PRACTISE,

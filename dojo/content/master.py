@@ -1,7 +1,8 @@
 """Reads a master: its cells, and what follows from them for the stub, the hints, the lesson and the interview.
 
 A master is a Jupytext percent script. Cells tagged `hint`, `solution` and `questions` are for those who ask for them;
-bodies between `### BEGIN SOLUTION` and `### END SOLUTION` are the answer.
+bodies between `### BEGIN SOLUTION` and `### END SOLUTION` are the answer. Where the stub is a program to be mended, the
+comments between `### HANDED OUT` and `### END SOLUTION` are what stands in the stub instead of the answer.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dojo.content.catalog import BrokenMaster, Kata
 if TYPE_CHECKING:
     from pathlib import Path
 
-BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+BEGIN, HANDED_OUT, END = "### BEGIN SOLUTION", "### HANDED OUT", "### END SOLUTION"
 NOTEBOOK_ONLY = "active-ipynb"  # Jupytext's tag
 ARXIV = re.compile(r"(?<!\[)arXiv:(\d{4}\.\d{4,5}(?:v\d+)?|[a-z-]+(?:\.[A-Z]{2})?/\d{7}(?:v\d+)?)")
 POINT = re.compile(r"^- (.+(?:\n(?!- |Source:|\s*$).+)*)", re.MULTILINE)
@@ -89,7 +90,7 @@ def lesson_text(kata: Kata) -> str:
     kept: list[tuple[Cell, str]] = []
     for cell in cells:
         if "hint" not in cell.tags:
-            lines = [line for line in cell.lines if line.strip() not in (BEGIN, END)]
+            lines = _solved(cell.lines)
             lines = [*lines, *_origins(kata)] if cell.markdown and not kept else lines
             kept.append((cell, "\n".join(lines).strip("\n")))
     return _script(kept)
@@ -149,7 +150,7 @@ def solution_code(master: str) -> str:
     bodies = []
     for cell in split(master)[1]:
         if not cell.markdown and NOTEBOOK_ONLY not in cell.tags:
-            bodies.append("\n".join(line for line in cell.lines if line.strip() not in (BEGIN, END)).strip("\n"))
+            bodies.append("\n".join(_solved(cell.lines)).strip("\n"))
     return "\n\n\n".join(filter(None, bodies)) + "\n"
 
 
@@ -268,9 +269,20 @@ def _scopes(kata: Kata, text: str) -> list[tuple[int, int, bool]]:
     return sorted((n.lineno, n.end_lineno or n.lineno, not isinstance(n, ast.ClassDef)) for n in found)
 
 
+def without_handed_out(text: str) -> str:
+    """A master's text without what is handed out in place of the answer."""
+    return re.sub(rf"^ *{HANDED_OUT}\n(?:.*\n)*?(?= *{END}$)", "", text, flags=re.MULTILINE)
+
+
+def _solved(lines: list[str]) -> list[str]:
+    """Lines of a master with the answer in them, and neither markers nor what is handed out instead."""
+    kept = without_handed_out("\n".join(lines)).split("\n")
+    return [line for line in kept if line.strip() not in (BEGIN, END)]
+
+
 def _without_solution(kata: Kata, cell: Cell, scopes: list[tuple[int, int, bool]]) -> list[str]:
     lines: list[str] = []
-    opened = None
+    opened = instead = None
     for number, line in enumerate(cell.lines, cell.start + 1):
         word = line.strip()
         if (word == BEGIN) is (opened is not None) and word in (BEGIN, END):
@@ -278,11 +290,17 @@ def _without_solution(kata: Kata, cell: Cell, scopes: list[tuple[int, int, bool]
         if word == BEGIN:
             opened = number
             inside = [function for first, last, function in scopes if first <= number <= last]
+            rest = [other.strip() for other in cell.lines[number - cell.start :]]
+            handed = HANDED_OUT in rest[: rest.index(END) if END in rest else None]
             # methods that only the answer needs vanish from their class, as helpers vanish from the module
-            if inside and inside[-1] and line[0] == " ":
+            if inside and inside[-1] and line[0] == " " and not handed:
                 lines.append(line.replace(BEGIN, "raise NotImplementedError"))
+        elif word == HANDED_OUT and opened:
+            instead = number
         elif word == END:
-            opened = None
+            opened = instead = None
+        elif instead:
+            lines.append(re.sub(r"^( *)# ?", r"\1", line))
         elif opened is None:
             lines.append(line)
     if opened is not None:

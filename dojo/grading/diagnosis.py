@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from dojo.contracts.checks.known_bugs import Bug, same_failure
-from dojo.verdict.failures import Fault, Raised
+from dojo.verdict.failures import NO_RETURN, PARAMETERS, Fault, Raised
 from dojo.verdict.types import Label, Outcome
 
 # A kata's diagnosis may run known bugs through checks this often: twice all bugs of the largest kata, some seconds of
@@ -32,7 +32,7 @@ class Diagnosis(Generic[Check]):
         self._outcome = outcome
         self._known: dict[tuple[str, Check], Fault | None] = {}
         self._failures: list[tuple[Check, Fault]] = []
-        self._unknown: set[str] = set()  # lines of the attempt whose exception no known bug raises
+        self._unknown: set[str] = set()  # exceptions at a line, and parameters, that no known bug has
 
     def of(self, check: Check, fault: Fault, passed: Iterable[Check]) -> Bug | None:
         """The one known bug that fails this check and those before it in the same way, if there is exactly one.
@@ -43,7 +43,7 @@ class Diagnosis(Generic[Check]):
         """
         if fault.outcome not in DIAGNOSABLE or (isinstance(fault, Raised) and fault.kind in PYTHONS_OWN):
             return None
-        if (line := _line_that_raised(fault)) in self._unknown:
+        if (told := _without_values(fault)) in self._unknown:
             return None
         alike = []
         for bug in self._suspects:
@@ -57,8 +57,8 @@ class Diagnosis(Generic[Check]):
                 alike = [bug for bug in alike if self._run(bug, other_check) is None]
                 if len(alike) < 2 or self._exhausted():
                     break
-        if line and not alike:
-            self._unknown.add(line)  # nor does it speak against what wrong values elsewhere equal
+        if told and not alike:
+            self._unknown.add(told)  # nor does it speak against what wrong values elsewhere equal
         else:
             self._failures.append((check, fault))
         alike = [bug for bug in alike if self._agrees(bug)]
@@ -81,7 +81,10 @@ class Diagnosis(Generic[Check]):
         return self._known[key]
 
 
-def _line_that_raised(fault: Fault) -> str:
-    """The attempt's own line that ended a check with an exception; nothing of another failure."""
+def _without_values(fault: Fault) -> str:
+    """What is the same in every check that it ends: an exception at a line, wrong parameters, no result."""
+    told = "\n".join(s.text for s in fault.sections if s.label in (Label.EVENT, Label.CONTRACT, Label.FACTS))
     lines = [s.text for s in fault.sections if s.label is Label.TRACEBACK]
-    return f"{fault.kind} {lines[0]}" if isinstance(fault, Raised) and lines else ""
+    if isinstance(fault, Raised):
+        return f"{fault.kind} {lines[0]}" if lines else ""
+    return told if told.startswith((PARAMETERS, NO_RETURN)) else ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dojo.content.master import read_text
-from dojo.grading.pytest_plugin import GraderPlugin, fault_of, name_of, tier_of
+from dojo.grading.pytest_plugin import GraderPlugin, fault_of, name_of, of_a_test, tier_of
 from dojo.grading.run import attempt_maker, run_graders
 from dojo.verdict.failures import Fault
 
@@ -49,6 +49,11 @@ class _Matrix(GraderPlugin):
     @pytest.fixture
     def reference(self) -> None:
         """The solution, which the rows are timed against."""
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        # Rows are programs: what is asked of a test, bad tests show.
+        items[:] = [item for item in items if not of_a_test(item)]
+        super().pytest_collection_modifyitems(config, items)
 
     def rejected(self, row: str) -> bool:
         """Whether a check has failed this row."""

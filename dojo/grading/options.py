@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from dojo.content import build, master
 from dojo.content.catalog import Kata, Trouble, typed
 
 if TYPE_CHECKING:
+    from dojo.contracts.checks.candidate_test.contract import Hunted
     from dojo.judge.protocol import PickledCells
 
 SOURCE_LIMIT = 4 << 20  # bytes
@@ -43,6 +45,7 @@ class Entry:
     label: str  # how it is called on the screen
     repeat: str  # the command that grades it again
     pickled_cells: PickledCells | None = None
+    hunted: Hunted | None = None  # of a hunt that asks for a test too: what the test is held against
 
     @classmethod
     def of_stub(cls, kata: Kata) -> Entry:
@@ -100,3 +103,29 @@ def read(path: Path) -> str:
 
 def _command(kata: Kata) -> str:
     return typed(f"grade {kata.name}")
+
+
+def chooser(words: str) -> Callable[[int, str], bool]:
+    """What `-k` chooses: the check of this number, those whose names hold these words, or an expression of pytest's."""
+    from _pytest.mark.expression import Expression
+
+    from dojo.verdict.screen.text import readable
+
+    if words.isdigit():
+        return lambda number, name: number == int(words)
+    try:
+        expression = Expression.compile(words)
+    except SyntaxError:
+        expression = None
+
+    def chosen(number: int, name: str) -> bool:
+        known = f"{readable(name)} {readable(name, wrong=True)} {name}".casefold()
+        if words.casefold() in known:
+            return True
+
+        def holds(word: str, /, **_: object) -> bool:
+            return word.casefold() in known
+
+        return expression is not None and expression.evaluate(holds)
+
+    return chosen

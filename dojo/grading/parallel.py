@@ -75,6 +75,8 @@ def joined(parts: list[Verdict], options: Options) -> Verdict:
         return whole
     checks = sorted((check for part in parts for check in part.checks), key=lambda check: check.place)
     whole.message = next((part.message for part in parts if part.message), "")
+    whole.remarks = [*dict.fromkeys(remark for part in parts for remark in part.remarks)]
+    whole.let_through = [name for part in parts for name in part.let_through]
     whole.error_ratio = max(part.error_ratio for part in parts)
     conclude(whole, checks, options)
     return whole

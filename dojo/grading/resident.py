@@ -36,7 +36,10 @@ class ResidentGrader:
     def begin(self, entry: Entry, options: Options | None = None, script: bool = False) -> None:
         """Start grading; with `script` the file is also run as one, before that."""
         self._last, self._kata = options or self.options, entry.kata.name
-        parts = parallel.shared_out([entry], self._last, self._size, self._before.get(self._kata))
+        before = self._before.get(self._kata)
+        if before is not None and bool(before.remarks) is not bool(entry.hunted):
+            before = None  # it had not the checks that there are now
+        parts = parallel.shared_out([entry], self._last, self._size, before)
         self._pool.begin([entry, *parts] if script else parts)
 
     def verdict(self, timeout: float, ran: Callable[[ScriptRun], None] = lambda run: None) -> Verdict | None:

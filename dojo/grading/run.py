@@ -64,7 +64,7 @@ def run(
             continue
         try:
             attempt.worker()
-            if missing := undefined(kata, attempt):
+            if missing := undefined(kata, attempt, ["test"] if entry.hunted else []):
                 raise Fault(Outcome.WRONG, Section(Label.EVENT, missing))
         except Fault as fault:
             if options.debug:
@@ -76,7 +76,7 @@ def run(
             verdict.verdict, verdict.message = "broken", "\n".join(s.text for s in fault.sections)
             continue
         reference = make(read_text(kata.master), kata.say(kata.master))
-        subjects[kata.name] = Subject(kata, attempt, reference, make, entry.repeat)
+        subjects[kata.name] = Subject(kata, attempt, reference, make, entry.repeat, entry.hunted)
     if subjects:
         try:
             run_graders((each.kata.grader for each in subjects.values()), Judging(subjects, options, finished))
@@ -85,6 +85,7 @@ def run(
                 subject.close()
     for name, subject in subjects.items():
         verdicts[name].error_ratio = subject.attempt.error_ratio
+        verdicts[name].remarks, verdicts[name].let_through = subject.remarks()
         printed = subject.attempt.take_printed().strip()
         verdicts[name].message = f"the attempt printed:\n{printed}" if printed else ""
         conclude(verdicts[name], list(subject.checks.values()), options)
@@ -127,9 +128,11 @@ def run_script(entry: Entry, server: ForkServer | FreshStarts) -> ScriptRun:
     return ScriptRun(outcome, error, lines, printed)
 
 
-def undefined(kata: Kata, attempt: Attempt) -> str:
-    """What a kata asks for and an attempt does not define, in words; nothing if all is there."""
-    missing = [name for name in names(kata) if not {name, "__getattr__"} & set(attempt.defined)]
+def undefined(kata: Kata, attempt: Attempt, more: list[str]) -> str:
+    """What a kata asks for, and more, and an attempt does not define, in words; nothing if all is there."""
+    missing = [
+        name for name in dict.fromkeys([*names(kata), *more]) if not {name, "__getattr__"} & set(attempt.defined)
+    ]
     if not missing:
         return ""
     near = difflib.get_close_matches(missing[0], attempt.defined, 1) or [
@@ -148,8 +151,9 @@ def conclude(verdict: Verdict, checks: list[Check], options: Options) -> None:
 
     mute = {subject(c) for c in checks if any(s.text == NO_RETURN for s in c.sections)}
     for check in checks:
-        if check.outcome is Outcome.PASSED and subject(check) in mute:  # nothing can be said of a result that is none
-            check.outcome, check.sections = Outcome.SKIPPED, [Section(Label.EVENT, NO_RETURN)]
+        # nothing can be said of a result that is none: not that it is right, nor what it took
+        if check.outcome in (Outcome.PASSED, Outcome.SLOW) and subject(check) in mute:
+            check.outcome, check.sections = Outcome.WRONG, [Section(Label.EVENT, NO_RETURN)]
     failed = [check for check in checks if not check.outcome.harmless]
     if options.stop_at_first:
         for check in failed[1:]:
@@ -196,8 +200,9 @@ def run_graders(graders: Iterable[Path], plugin: GraderPlugin) -> None:
     import pytest
 
     options = plugin.options
-    arguments = [str(grader) for grader in graders]
-    arguments += ["-c", "/dev/null", f"--rootdir={catalog.ROOT}", "--import-mode=importlib", "-o", "python_files=*.py"]
+    paths = list(graders)
+    arguments = [*map(str, paths), "-c", "/dev/null", f"--rootdir={paths[0].parents[2]}"]
+    arguments += ["--import-mode=importlib", "-o", "python_files=*.py"]
     # Graders say what is wrong in their own words, and no plugin that happens to be installed has a say in a verdict.
     arguments += ["--assert=plain", "--disable-plugin-autoload", "-p", "pytest_timeout"]
     arguments += [word for name in UNUSED.split() for word in ("-p", f"no:{name}")]

@@ -96,13 +96,14 @@ class Attempt:
                 raise Died(Outcome.TIMED_OUT, "not run: the attempt has timed out already")
             self._worker = worker_handle.Worker(self.server, self.filename, self.readable, self.memory)
             try:
-                self.defined = self._worker.load(self._contents())["names"]
+                self.defined = self._worker.load(self.contents())["names"]
             except BaseException:
                 self._worker.end()
                 raise
         return self._worker
 
-    def _contents(self) -> Message:
+    def contents(self) -> Message:
+        """The request that loads this attempt."""
         if self.pickled_cells is None:
             return {"do": "load", "source": self.source, "name": self.name}
         pickled = torch.frombuffer(bytearray(self.pickled_cells.pickled), dtype=torch.uint8)

@@ -41,6 +41,7 @@ ANSWERS: dict[str, Keys] = {
     "observe": {"readings": dict},
     "stage": {"value": protocol.Remote},
     "go": {"value": protocol.Remote},
+    "run_test": {"answer": str, "because": dict},
 }
 
 IF_ASKED: dict[str, Keys] = {"grad": {"call": int}, "watch": {"inputs": list, "changed": list}}
@@ -54,11 +55,16 @@ class Worker:
     """One process that runs one attempt. Requests either answer or end the worker with a fault that says why."""
 
     def __init__(
-        self, server: ForkServer | FreshStarts, filename: str, readable: list[str], memory: int | None = MEMORY
+        self,
+        server: ForkServer | FreshStarts,
+        filename: str,
+        readable: list[str],
+        memory: int | None = MEMORY,
+        trial: bool = False,
     ) -> None:
         self.server, self.filename = server, filename
         self.pid, self.channel, self.output = server.start()
-        protocol.send(self.channel, {"filename": filename, "readable": readable, "memory": memory})
+        protocol.send(self.channel, {"filename": filename, "readable": readable, "memory": memory, "trial": trial})
         self.channel.setblocking(False)
         os.set_blocking(self.output, False)
         self.watch = selectors.DefaultSelector()

@@ -46,6 +46,7 @@ class Bug:
         Raises:
             ValueError: what an edit replaces does not stand exactly once in the source.
         """
+        source = master.without_handed_out(source)
         for old, new in self.edits:
             if source.count(old) != 1:
                 raise ValueError(f"the bug {self.name!r} edits {old!r}, which stands {source.count(old)} times")

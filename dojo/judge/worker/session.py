@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from dojo.judge import protocol
 from dojo.judge.protocol import Args, Kwargs, Message
+from dojo.judge.worker import trial
 from dojo.judge.worker.drivers import optimise
 from dojo.judge.worker.errors import explain
 from dojo.judge.worker.readings import instrumentation
@@ -34,13 +35,14 @@ class Unanswerable(Exception):
 class Session:
     """One attempt, loaded, and the objects and calls that the judge still refers to."""
 
-    def __init__(self, config: Message) -> None:
+    def __init__(self, config: Message, hide: trial.Hide | None = None) -> None:
         self.filename: str = config["filename"]
         self.files: dict[str, str] = {self.filename: self.filename}  # the attempt's own, and what to call each
         self.module: types.ModuleType | None = None
         self.objects: dict[int, Any] = {}
         self.calls: dict[int, tuple[list[Tensor], dict[str, nn.Parameter], Any]] = {}
         self.next = 0
+        self.trial = trial.Trial(hide)
 
     def number(self) -> int:
         self.next += 1
@@ -66,6 +68,7 @@ class Session:
         """Make the module of the attempt."""
         module = types.ModuleType(name)
         module.__file__ = self.filename
+        module.__dict__.update(self.trial.given)
         sys.modules[name] = module
         fill(module.__dict__)
         self.module = module
@@ -309,6 +312,7 @@ class Session:
         found: list[Message] = []
         for request in requests:
             found.append(self.answer(request))
+            request.clear()  # a test must not find the program that it judges
             if found[-1].keys() & protocol.FAILURES:
                 break
         return found
@@ -320,6 +324,7 @@ class Session:
         except Unanswerable as error:
             return {"unanswerable": str(error)}
         except BaseException as error:
+            self.trial.end()
             if instrumentation.leaves_torch(error):
                 return {"forbidden": str(error), "raised": explain(error, self.files)}
             return {"raised": explain(error, self.files)}
@@ -332,6 +337,7 @@ REQUESTS = """
 
 HANDLERS: dict[str, Callable[..., Message]] = {name: getattr(Session, name) for name in REQUESTS.split()}
 HANDLERS["optimise"] = lambda session, target, **more: optimise(session.resolve(target), **more)
+HANDLERS |= trial.REQUESTS
 
 
 def floating_in(tree: Any) -> list[Tensor]:

@@ -8,6 +8,7 @@ import random
 import shutil
 import sys
 import textwrap
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dojo.content import catalog
@@ -16,7 +17,7 @@ from dojo.content.master import read_text
 from dojo.grading.options import fresh_seed, read
 from dojo.practice import history, progress
 from dojo.practice.database import Unreadable
-from dojo.practice.hunt import planting
+from dojo.practice.hunt import planting, with_test
 from dojo.practice.hunt.planting import Wish, planted, program
 from dojo.practice.interview import mock, timed_session
 
@@ -46,14 +47,15 @@ def main(args: argparse.Namespace) -> int:
     # In a hunt the name of the mistake is the answer.
     grader = ResidentGrader(fresh_seed(), diagnose=False)
     try:
-        held = begin(
-            katas, [Wish(kata.name, args.bugs, seed, args.crashes) for kata in katas], args.minutes, grader.server
-        )
+        wishes = [Wish(kata.name, args.bugs, seed, args.crashes) for kata in katas]
+        held = begin(katas, wishes, args.minutes, grader.server, args.with_test)
     except BaseException:
         grader.close()
         raise
     count = "One bug is" if args.bugs == 1 else f"{args.bugs} bugs are"
     print(f"{count} planted in each file; solved when all tiers pass. Seed {seed} plants the same again.")
+    if held.mutants:
+        print("The test at the end of the file is yours to write: it accepts what is right, and rejects what is not.")
     return mock.hold(held, args, answer, grader)
 
 
@@ -78,12 +80,21 @@ def may_see(katas: list[Kata]) -> bool:
     return said.strip().lower() in ("y", "yes")
 
 
-def begin(katas: list[Kata], wishes: list[Wish], minutes: float | None, server: ForkServer) -> TimedSession:
+def begin(
+    katas: list[Kata], wishes: list[Wish], minutes: float | None, server: ForkServer, tests: bool
+) -> TimedSession:
     """Plant bugs in every kata's solution, and begin a session with what that gives. Raises Trouble."""
     from dojo.contracts.checks.known_bugs import bugs_of
 
     if sys.stdout.isatty():
         print("planting, and checking that every bug shows …", end="", flush=True)
+    asked = {kata.name for kata in katas if tests or with_test.asks(kata)}
+    mistakes = {
+        wish.kata: with_test.mistakes_for(kata, wish.seed, wish.bugs, server)
+        for kata, wish in zip(katas, wishes, strict=True)
+        if kata.name in asked
+    }
+    wishes = [replace(wish, among=tuple(mistakes.get(wish.kata, ()))) for wish in wishes]
     found = planting.choose_for_all(wishes, server)
     if sys.stdout.isatty():
         print("\r\x1b[2K", end="", flush=True)
@@ -94,9 +105,13 @@ def begin(katas: list[Kata], wishes: list[Wish], minutes: float | None, server: 
         known = {bug.name: bug for bug in bugs_of(kata)}
         head = f"# {kata.title}, with {'a bug' if wish.bugs == 1 else f'{wish.bugs} bugs'} in it.\n\n"
         sources[kata.name] = head + program(planted(read_text(kata.master), [known[name] for name in names]))
+        if kata.name in asked:
+            sources[kata.name] = with_test.with_stub(kata, sources[kata.name])
     seconds = 60.0 * (minutes or sum(max(5, kata.minutes // 2) for kata in katas))
     held = timed_session.begin("hunt", katas, seconds, sources)
     held.planted = dict(zip(sources, found, strict=True))
+    for name, names in held.planted.items():
+        held.mutants[name] = [each for each in mistakes.get(name, ()) if each not in names][: with_test.MUTANTS]
     held.save()
     return held
 
@@ -119,7 +134,8 @@ def answer(held: TimedSession, final: dict[str, Verdict]) -> None:
             print("\n" + textwrap.fill(said, width, initial_indent="  ", subsequent_indent="  "))
             if bug:
                 history.print_difference(mended(kata, bug))
-        print(f"\n  {changed(held, name)}\n")
+        lines = with_test.told(final.get(name)) if held.mutants.get(name) else [changed(held, name)]
+        print("\n" + "\n".join(f"  {line}" for line in lines) + "\n")
 
 
 def mended(kata: Kata, bug: Bug) -> list[str]:

@@ -42,6 +42,7 @@ class Wish:
     bugs: int
     seed: int
     crashes: bool = False  # bugs that show as an exception may be planted too
+    among: tuple[str, ...] = ()  # only bugs of these names, unless there are none
 
 
 def choose_for_all(wishes: list[Wish], server: ForkServer) -> list[list[str]]:
@@ -62,6 +63,7 @@ def choose(wish: Wish, server: ForkServer, known: dict[str, bool] | None = None)
 
     kata, rng = catalog.katas()[wish.kata], random.Random(f"{wish.kata} {wish.seed}")
     usable = [bug for bug in bugs_of(kata) if not gives_itself_away(kata, bug)]
+    usable = [bug for bug in usable if not wish.among or bug.name in wish.among]
     shows = {} if known is None else known
     refused, most = set[frozenset[str]](), list[str]()
     for _ in range(TRIES):

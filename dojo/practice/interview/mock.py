@@ -172,7 +172,7 @@ def hold(
     conclude: Callable[[TimedSession, dict[str, Verdict]], None],
     started: ResidentGrader | None = None,
 ) -> int:
-    """Hold a hunt and conclude it; with a grader that has started, if any."""
+    """Hold a hunt, with a grader that has started if there is one: ask, run the clock, grade once more, conclude."""
     from dojo.grading.resident import ResidentGrader
     from dojo.verdict.screen.terminal import Screen
 

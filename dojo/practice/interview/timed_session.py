@@ -11,7 +11,7 @@ import select
 import shutil
 import sys
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,6 +79,7 @@ class TimedSession:
     ratings: dict[str, dict[str, str]] = field(default_factory=dict)  # by kata and question; "" before it is answered
     begun: float = field(default_factory=time.time)  # seconds since 1970, UTC
     concluded: bool = False  # whether the scorecard has been shown
+    mutants: dict[str, list[str]] = field(default_factory=dict)  # of a hunt with a test: what that is held against
 
     @property
     def left(self) -> float:
@@ -88,15 +89,20 @@ class TimedSession:
         """The file to write in."""
         return self.folder / f"{kata}.py"
 
-    def entry(self, name: str) -> Entry:
-        """What is in a kata's file now. Raises Trouble."""
-        kata, path = catalog.katas()[name], self.path(name)
-        return Entry.of_file(kata, path, kata.say(path))
-
     def asks(self, kata: str) -> str:
         """What is to be done, before the name of the file."""
         count = len(self.planted.get(kata, []))
         return "write in" if count == 0 else "find the bug in" if count == 1 else f"find the {count} bugs in"
+
+    def entry(self, name: str) -> Entry:
+        """What is in a kata's file now. Raises Trouble."""
+        kata, path = catalog.katas()[name], self.path(name)
+        entry, mutants = Entry.of_file(kata, path, kata.say(path)), self.mutants.get(name)
+        if not mutants:
+            return entry
+        from dojo.contracts.checks.candidate_test.contract import Hunted
+
+        return replace(entry, hunted=Hunted(tuple(self.planted[name]), tuple(mutants)))
 
     def save(self) -> None:
         """Write the state."""
@@ -163,7 +169,7 @@ def begin(
 ) -> TimedSession:
     """A folder with a file for each kata."""
     folder, names = folder or new_folder(kind, katas), [kata.name for kata in katas]
-    session = TimedSession(folder, kind, names, seconds, handed_out=sources, silent=silent or real, real=real)
+    session = TimedSession(folder, kind, names, seconds, silent=silent or real, real=real, handed_out=sources)
     for kata in katas:
         files.write_atomic(session.path(kata.name), sources[kata.name])
     session.save()
