@@ -14,6 +14,7 @@ from dojo.contracts import (
     Call,
     Contract,
     Draw,
+    Equivalent,
     KnownBugs,
     assert_raises,
     core,
@@ -228,7 +229,7 @@ class TestAccumulateGradients(Contract):
     def test_wrong_counts_and_lengths_are_refused(self, attempt: Attempt, draw: Draw) -> None:
         """Gradients of one microbatch are dropped without a word, or subtracted."""
         function, grads = attempt.accumulate_gradients, self.call(draw).inputs["grads"]
-        for counts, values in (([2, -3], (-3,)), ([2], (1, 2)), ([2, 3, 4], (2, 3))):
+        for counts, values in (([2, -1], (-1,)), ([2], (1, 2)), ([2, 3, 4], (2, 3))):
             sentence = f"counts {counts} for {len(grads)} microbatches are refused"
             assert_raises(lambda c=counts: function.request((grads, c), {}), *values, sentence=sentence)
         long, short = self.call(draw, shapes=((3, 2), (4,), (5,), (2,))).inputs["grads"]
@@ -252,8 +253,9 @@ BUGS = KnownBugs(
     """
 each tensor clipped alone
     one factor serves all gradients: otherwise the step has another direction.
-    (grad.to(wide) * scale).to(grad.dtype)
-        →  (grad.to(wide) * (max_norm / (grad.to(wide).square().sum().sqrt() + eps)).clamp(max=1.0)).to(grad.dtype)
+    scale = (max_norm / (norm + eps)).clamp(max=1.0)
+        →  scales = iter([(max_norm / (square.sqrt() + eps)).clamp(max=1.0) for square in squares])
+    (grad.to(wide) * scale).to(grad.dtype)  →  (grad.to(wide) * next(scales)).to(grad.dtype)
 always rescaled
     gradients shorter than max_norm stay as they are.
     scale = (max_norm / (norm + eps)).clamp(max=1.0)
@@ -288,7 +290,7 @@ squares in half precision
     grad.to(wide).square().sum()  →  grad.square().sum().to(wide)
 the norm in the dtype of the first gradient
     the norm is float32 at least.
-    for grad in grads], norm  →  for grad in grads], norm.to(there[0].dtype if there else wide)
+    for grad in grads], norm  →  for grad in grads], norm.to(there[0].dtype)
 None made zero
     a parameter without a gradient has none afterwards either.
     return [None if grad is None else  →  return [torch.zeros(()) if grad is None else
@@ -323,4 +325,18 @@ summed in half precision
 """,
 )
 
-EQUIVALENT = (WIDER,)
+EQUIVALENT = (
+    WIDER,
+    Equivalent(r"eps=1e-06\):  →", "an eps as small as that changes no more than float32 rounds."),
+    Equivalent(
+        r"total = max\(1, sum\(counts\)\)  →", "whatever divides nothing but zeros, and no count of 1 is graded."
+    ),
+    Equivalent(r"zeros_like\(first, dtype=wide\)  →.*zeros_like\(first\)", "the first sum promotes it."),
+    Equivalent(r"→  result \+= ", "the result is a tensor of our own."),
+    Equivalent(r"zip\(", "the lengths have been compared."),
+    Equivalent(r"there\[0\]\[0\]  →  .*there\[-1\]", "all parts of a gradient have one dtype and shape."),
+    Equivalent(
+        r"\(grad\.to\(wide\) \* scale\)  →|→  .*\(grad \* scale\)",
+        "a factor of no dimensions: the product rounds once.",
+    ),
+)
