@@ -48,7 +48,7 @@ def run(
             shown += piece
         if steps and steps[0][0].encode() in shown[seen:]:
             seen = len(shown)
-            time.sleep(0.3)
+            time.sleep(0.1)
             steps.pop(0)[1](terminal, process)
     else:
         os.kill(process, signal.SIGKILL)

@@ -20,7 +20,7 @@ from dojo.verdict.screen import terminal
 from tests.conftest import on_core
 
 ATTEMPTS = sorted((Path(__file__).parent / "golden").glob("*/*.py"))
-SEED, COLUMNS, ROWS = 7, 80, 24
+SEED, COLUMNS = 7, 80
 # What another processor or a busy one may change: digits, and whether the time check came to an end.
 VARIES = re.compile(
     r"(just over )?\d\S*(?= × allowed)|over \d+×|"
@@ -55,5 +55,5 @@ def test_a_beginners_mistake_is_told_as_it_was_reviewed(
     if update and (not golden.exists() or told(screen) != told(golden.read_text("utf-8"))):
         golden.write_text(screen, "utf-8")
     assert told(screen) == told(golden.read_text("utf-8"))
-    assert len(screen.splitlines()) <= ROWS
+    assert len(screen.splitlines()) <= terminal.ROWS
     assert max(map(len, screen.splitlines())) <= COLUMNS

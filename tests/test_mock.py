@@ -23,7 +23,7 @@ from tests.conftest import copy_of_project
 from tests.test_practice import WRONG, dojo, newest
 
 ASKED = ["Why so?", "What if?", "How long?", "How large?", "Which one?", "What then?"]
-TESTED = '\n\nif __name__ == "__main__":\n    print("tried")\n    assert softmax(torch.zeros(2)).tolist() == [{}, {}]\n'
+TESTED = '\n\nif __name__ == "__main__":\n    print("tried")\n    assert causal_mask(1).tolist() == [[{}]]\n'
 SILENT_WORDS = ("must hold", "just this", "core:", "robust", "expected")  # of verdicts
 
 
@@ -47,7 +47,7 @@ def asking(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return project
 
 
-def save(project: Path, text: str, pattern: str = "softmax.py") -> Callable[..., None]:
+def save(project: Path, text: str, pattern: str = "causal_mask.py") -> Callable[..., None]:
     """Save an attempt in the newest mock."""
     return lambda *_: next(newest(project, "mocks").glob(pattern)).write_text(text) and None
 
@@ -58,32 +58,33 @@ def answer(rating: str, said: str = "") -> list[terminal.Step]:
 
 
 def test_a_silent_mock_runs_what_is_saved_asks_questions_and_tells_all_at_the_end(asking: Path) -> None:
-    half, quarter = TESTED.format(0.5, 0.5), TESTED.format(0.25, 0.75)
+    right, wrong = TESTED.format(True), TESTED.format(False)
     steps = [
-        ("from now", save(asking, WRONG + half.replace("print", "raise ValueError"))),
-        ("raises: ValueError: tried", save(asking, WRONG + quarter)),
-        ("is wrong on the example you gave", save(asking, WRONG + half)),
-        ("softmax runs", terminal.press(b"h\n")),
-        ("hint 1 of 3", terminal.after(1, terminal.press(b"q\n"))),
+        ("from now", save(asking, WRONG + right.replace("print", "raise ValueError"))),
+        ("raises: ValueError: tried", save(asking, WRONG + wrong)),
+        ("is wrong on the example you gave", save(asking, WRONG + right)),
+        ("causal_mask runs", terminal.press(b"h\n")),
+        ("hint 1 of 3", terminal.press(b"q\n")),
         *answer("good", "because"),
         ("Enter shows", terminal.press(b"s\n")),
         *answer("5\n1"),
     ]
-    shown, status = terminal.run(["mock", "softmax", "--silent"], steps, asking, columns=80)
+    shown, status = terminal.run(["mock", "causal_mask", "--silent"], steps, asking, columns=80)
     assert status == 1, shown
     before, _, after = shown.partition("ended by you")
     coded = before.partition("from now")[2]
     assert "│ tried" in coded
-    assert "assert softmax(torch.zeros(2)).tolist() == [0.25, 0.75]" in coded
+    assert "assert causal_mask(1).tolist() == [[False]]" in coded
     assert not [word for word in SILENT_WORDS if word in coded]
     assert "'5' is none of 1 again, 2 hard, 3 good, 4 easy" in after
     assert "For 0 α" in after or "For 1 α" in after or "For 2 α" in after
-    for words in ("no shift by the maximum", "core   ", "hints              1 of 3", "questions          3 asked"):
+    diagnosis = "the causal corner at the top left"
+    for words in (diagnosis, "core   ", "hints              1 of 3", "questions          3 asked"):
         assert words in after.rpartition("How well")[2]
     assert re.search(r"  (core|robust) +[·░▒▓█]+ \d+/\d+", after)
     told = {(a.rating, a.text) for a in database.answers()}
     assert told == {("good", "because"), ("again", "")}
-    (attempt,) = database.recall_all("softmax")
+    (attempt,) = database.recall_all("causal_mask")
     assert (attempt.kind, attempt.verdict) == ("mock", "failed")
 
 
@@ -113,7 +114,7 @@ def test_a_loop_has_breaks_gives_no_hints_and_goes_on_after_one(asking: Path) ->
 @pytest.mark.proof
 def test_a_terminal_that_closes_at_the_questions_loses_no_answer(asking: Path) -> None:
     steps = [("from now", terminal.press(b"q\n")), *answer("easy"), ("Question 2", terminal.kill)]
-    terminal.run(["mock", "softmax"], steps, asking)
+    terminal.run(["mock", "causal_mask"], steps, asking)
     (given,) = database.answers()
     steps = [*answer("hard"), ("Enter shows", terminal.press(b"s\n"))]
     shown, _ = terminal.run(["mock", "--resume"], steps, asking)
@@ -123,8 +124,8 @@ def test_a_terminal_that_closes_at_the_questions_loses_no_answer(asking: Path) -
 
 
 def test_nobody_is_asked_where_nobody_can_answer(asking: Path) -> None:
-    shown = dojo(asking, "mock", "softmax", "--minutes", "0.05", "--no-record")
-    assert "standard input is no terminal; `python -m dojo quiz softmax` asks them on one" in shown
+    shown = dojo(asking, "mock", "causal_mask", "--minutes", "0.02", "--no-record")
+    assert "standard input is no terminal; `python -m dojo quiz causal_mask` asks them on one" in shown
     assert "verdict            not started" in shown
 
 
@@ -135,7 +136,7 @@ def test_nobody_is_asked_where_nobody_can_answer(asking: Path) -> None:
         ("x = 1  # assert", "runs", "it asserts nothing, so nothing is tested"),
         ("import torch\ntorch.testing.assert_close(torch.ones(1), torch.ones(1))", "runs", ""),
         ("def f():\n    assert 1 > 2, 'no'\nif __name__ == '__main__': f()", "wrong", "AssertionError: no"),
-        ("def f(:", "raises", "SyntaxError: invalid syntax (softmax.py, line 1)"),
+        ("def f(:", "raises", "this is not valid Python"),
         ("import sys; sys.exit(0); assert 0", "runs", ""),
         ("import os; os._exit(0)", "raises", "the attempt ended its own process (exit status 0) instead of returning"),
         ("open('/etc/passwd')", "raises", "PermissionError: an attempt may not open /etc/passwd"),

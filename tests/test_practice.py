@@ -19,13 +19,18 @@ from dojo.practice.progress import State
 from tests import terminal
 from tests.conftest import COUNT
 
-RIGHT = Path(__file__).parent / "attempts" / "basics" / "softmax"
-WRONG = "import torch\n\n\ndef softmax(x, dim=-1):\n    e = x.exp()\n    return e / e.sum(dim, keepdim=True)\n"
+STUB = "import torch\n\n\ndef causal_mask(q_len, k_len=None, *, device=None):\n    "
+RIGHT = (
+    STUB
+    + """\
+k_len = q_len if k_len is None else k_len
+    if not 0 <= q_len <= k_len:
+        raise ValueError(f"need 0 <= q_len <= k_len, got {q_len} and {k_len}")
+    return torch.ones(q_len, k_len, dtype=torch.bool, device=device).tril(k_len - q_len)
+"""
+)
+WRONG = RIGHT.replace(".tril(k_len - q_len)", ".tril()")
 LEAVE = ("Enter shows", terminal.press(b"\x03"))  # no questions
-
-
-def right() -> str:
-    return sorted(RIGHT.glob("*.py"))[0].read_text()
 
 
 @pytest.fixture(autouse=True)
@@ -40,27 +45,32 @@ def newest(project: Path, kind: str) -> Path:
 
 
 def write(project: Path, kind: str, text: str) -> Callable[..., None]:
-    """Save an attempt at softmax in the newest interview."""
-    return lambda *_: newest(project, kind).joinpath("softmax.py").write_text(text) and None
+    """Save an attempt at causal_mask in the newest interview."""
+    return lambda *_: newest(project, kind).joinpath("causal_mask.py").write_text(text) and None
 
 
 def test_a_mock_grades_every_save_gives_hints_and_ends_with_a_scorecard(project: Path) -> None:
-    stub = (project / "katas" / "basics" / "softmax.py").read_bytes()
+    stub = (project / "katas" / "attention" / "causal_mask.py").read_bytes()
     steps = [
         ("from now", write(project, "mocks", WRONG)),
         ("just this", terminal.press(b"h\n")),
-        ("hint 1 of", write(project, "mocks", right())),
+        ("hint 1 of", write(project, "mocks", RIGHT)),
         LEAVE,
     ]
-    shown, status = terminal.run(["mock", "softmax", "--minutes", "3"], steps, project)
+    shown, status = terminal.run(["mock", "causal_mask", "--minutes", "3"], steps, project)
     assert status == 0, shown
-    for words in ("no shift by the maximum", "everything passes", "hints              1 of 3", "of par (10 min)"):
+    for words in (
+        "the causal corner at the top left",
+        "everything passes",
+        "hints              1 of 3",
+        "of par (5 min)",
+    ):
         assert words in shown
     assert "failed longest" in shown
-    assert (project / "katas" / "basics" / "softmax.py").read_bytes() == stub
-    (attempt,) = database.recall_all("softmax")
-    assert (attempt.kind, attempt.verdict, attempt.hints, attempt.text) == ("mock", "passed", 1, right())
-    assert told(project, "softmax") == (f"1 of {COUNT} passed", f"1 of {COUNT} passed", State.PASSED, True)
+    assert (project / "katas" / "attention" / "causal_mask.py").read_bytes() == stub
+    (attempt,) = database.recall_all("causal_mask")
+    assert (attempt.kind, attempt.verdict, attempt.hints, attempt.text) == ("mock", "passed", 1, RIGHT)
+    assert told(project, "causal_mask") == (f"1 of {COUNT} passed", f"1 of {COUNT} passed", State.PASSED, True)
 
 
 def dojo(project: Path, *words: str) -> str:
@@ -69,18 +79,27 @@ def dojo(project: Path, *words: str) -> str:
     return subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=60, check=False).stdout
 
 
+def each(project: Path, *commands: str) -> list[str]:
+    """What commands say, one after the other in one process: to start costs more than most of them."""
+    call = "from sys import argv\nfrom dojo.cli.main import main\nfor words in argv[1:]:"
+    run = f"{call}\n    main(words.split())\n    print(end='\\f')"
+    command = [sys.executable, "-c", run, *commands]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=300, check=True)
+    return done.stdout.split("\f")[:-1]
+
+
 def told(project: Path, name: str) -> tuple[str, str, str, bool]:
     """What list and report count as passed, the state in the row of a kata, and whether its solution is shown."""
-    listed = dojo(project, "list")
+    listed, report, revealed = each(project, "list", "report", f"reveal {name}")
     row = next(line for line in listed.splitlines() if re.search(rf"\b{name}\b", line))
-    page = Path(dojo(project, "report").strip()).read_text()
+    page = Path(report.strip()).read_text()
     words = max((state for state in State if row.rstrip().endswith(state)), key=len)
     assert re.search(rf">{name}</th><td><span class=\"\w*\">{words}</span>", page)
     counts = (
         re.search(rf"\d+ of {COUNT} passed(, \d+ of them failed since)?", listed)[0],
         re.search("<h2>(.*?)</h2>", page)[1],
     )
-    return *counts, words, "not passed yet" not in dojo(project, "reveal", name)
+    return *counts, words, "not passed yet" not in revealed
 
 
 def remember(kata: str, kind: str, *verdicts: str) -> None:
@@ -120,7 +139,7 @@ def test_every_command_tells_of_failures_after_a_pass(project: Path) -> None:
 
 def test_the_deadline_ends_a_mock_and_the_last_saved_file_counts(project: Path) -> None:
     steps = [("from now", write(project, "mocks", WRONG)), LEAVE]
-    shown, status = terminal.run(["mock", "softmax", "--minutes", "0.12", "--no-record"], steps, project)
+    shown, status = terminal.run(["mock", "causal_mask", "--minutes", "0.06", "--no-record"], steps, project)
     assert status == 1
     assert "the time is up" in shown
     assert "verdict            failed" in shown
@@ -130,12 +149,12 @@ def test_the_deadline_ends_a_mock_and_the_last_saved_file_counts(project: Path) 
 @pytest.mark.parametrize(
     "cut",
     [
-        pytest.param(terminal.press(b"\x03"), id="Ctrl-C"),
-        pytest.param(terminal.kill, id="power cut", marks=pytest.mark.proof),
+        pytest.param(terminal.after(1.2, terminal.press(b"\x03")), id="Ctrl-C"),
+        pytest.param(terminal.after(4, terminal.kill), id="power cut", marks=pytest.mark.proof),
     ],
 )
 def test_a_mock_that_was_cut_off_goes_on_with_the_time_that_was_left(project: Path, cut) -> None:
-    terminal.run(["mock", "softmax", "--minutes", "2"], [("from now", terminal.after(4, cut))], project)
+    terminal.run(["mock", "causal_mask", "--minutes", "2"], [("from now", cut)], project)
     held = timed_session.load(newest(project, "mocks"))
     assert held.end is timed_session.End.OPEN
     assert 1 < held.spent < 30

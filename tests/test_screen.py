@@ -20,7 +20,7 @@ import pytest
 
 from dojo.content.catalog import katas
 from dojo.verdict.screen import progress_bar
-from dojo.verdict.screen.terminal import Screen
+from dojo.verdict.screen.terminal import ROWS, Screen
 from dojo.verdict.screen.text import LONGEST, clean, readable
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
 
@@ -134,6 +134,28 @@ def test_the_third_cause_and_those_after_it_have_a_line_each():
     assert all(f"│ fact {i}\n" in plain(verdict(checks=checks), verbose=True) for i in range(10))
 
 
+def test_where_the_screen_is_full_a_known_mistake_is_told_in_fewer_words():
+    check = failed(
+        contract="result matches the definition",
+        practice="Padding turns into nan. Much code does this: fine without padding.",
+        facts="shape (8,), float32\n2 of 8 elements are nan, where the expected has none",
+        input="\n".join(f"part {i} of the input" for i in range(6)),
+        elements="2 of 8 elements are off\nfirst [seq 1]: got nan, expected 2",
+        diagnosis="equals a mean over the padding",
+    )
+    check.diagnosis = "a mean over the padding"
+    more = ["Much code does this", "elements are nan"]
+    alone = plain(verdict(checks=[check]))
+    assert "must hold   │" not in alone, "the heading says it"
+    assert all(words in alone for words in more)
+    others = [failed(f"test_{i}", contract=f"law {i}") for i in range(9)]
+    among = plain(verdict(checks=[check, *others]))
+    assert len(among.splitlines()) <= ROWS
+    assert "in practice │ Padding turns into nan.\n" in among
+    assert "elements are nan" not in among
+    assert all(words in plain(verdict(checks=[check, *others]), verbose=True) for words in more)
+
+
 def test_a_traceback_is_shown_once():
     text = plain(verdict(checks=[failed("test_a", traceback="boom"), failed("test_b", traceback="boom")]))
     assert text.count("boom") == 1
@@ -241,7 +263,7 @@ def test_a_pipe_that_takes_only_ascii_gets_ascii():
 def test_a_pipe_is_not_wrapped_and_imports_no_rich():
     code = """
 import sys
-from dojo.verdict.screen.terminal import Screen
+from dojo.verdict.screen.terminal import ROWS, Screen
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
 checks = [Check("test_a", Tier.CORE, Outcome.WRONG, 0, [Section(Label.FACTS, "word " * 100)])]
 screen = Screen(sys.stdout)

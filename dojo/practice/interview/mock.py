@@ -90,7 +90,8 @@ def loop(track: str, minutes: float, level: int | None = None, seed: int | None 
             if total([*tries[-1], kata]) <= minutes:
                 tries[-1].append(kata)
     tries = [katas for katas in tries if len(katas) > 1] or tries  # a loop has rounds, where there is time for them
-    best = rng.choice([katas for katas in tries if total(katas) >= FULL * max(map(total, tries))])
+    fullest = max(map(total, tries))
+    best = rng.choice([katas for katas in tries if total(katas) >= FULL * fullest])
     if not best:
         shortest = min(pool, key=lambda kata: kata.minutes, default=None)
         why = f"the shortest, {shortest.name}, takes {shortest.minutes}" if shortest else f"none is of level {level}"

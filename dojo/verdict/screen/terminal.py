@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, TextIO
 from dojo.content.catalog import typed
 from dojo.verdict.causes import causes
 from dojo.verdict.screen.progress_bar import Progress
-from dojo.verdict.screen.text import Row, Span, clean, encodable, readable, visible, wrap
+from dojo.verdict.screen.text import Row, Span, clean, clipped, encodable, last_of, readable, visible, wrap
 from dojo.verdict.types import Check, Label, Outcome, Tier, Verdict
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 FULL_CAUSES, BRIEF_CAUSES = 2, 6  # causes told in full, the second if it fits, and at most so many in a line each
-ROWS, LAST_ROWS = 24, 2  # of a terminal, as tall as most are, and those that sum a verdict up
+ROWS, LAST_ROWS = 22, 2  # of a terminal of 24 above an empty line and the prompt, and those that sum a verdict up
 ASIDE = (Outcome.UNDECIDED, Outcome.SKIPPED)
 UNCOUNTED = "neither passed nor failed: see --verbose"
 TAIL = 20  # lines kept of a traceback and of what was printed
-WORTH = 16  # characters of a reason, at least
 BRIEF_TAIL = 6  # and of what was printed, where not all is asked for
+DEFINITION = "result matches the definition"  # what the heading of any wrong result says
 FOREIGN = (Label.TRACEBACK, Label.PRINTED)  # an attempt's own words
 MARKS = {Outcome.PASSED: ("✓", "green"), Outcome.SKIPPED: ("-", "dim"), Outcome.UNDECIDED: ("?", "yellow")}
 WRONG_MARK = ("✗", "bold red")
@@ -138,20 +138,27 @@ class Screen:
         """Each cause of what failed: the first in full, the next too if the screen holds it, others in a line each."""
         found, seen, told = causes(_shown(v.checks)), set[str](), 0
         for cause in found[:full]:
-            before = len(self._rows)
-            self._heading(cause.check, "  ", f"{cause.check.tier} · ")
-            self._failure(cause.check, seen, "  ", cause.also, brief=True)
-            if told and len(self._rows) + min(len(found) - told - 1, BRIEF_CAUSES + 1) > ROWS - LAST_ROWS:
+            before, others = len(self._rows), min(len(found) - told - 1, BRIEF_CAUSES + 1)
+            for tight in (False, True):
+                del self._rows[before:]
+                self._heading(cause.check, "  ", f"{cause.check.tier} · ")
+                self._failure(cause.check, {*seen}, "  ", cause.also, brief=True, tight=tight)
+                if fits := len(self._rows) + others <= ROWS - LAST_ROWS:
+                    break
+            if told and not fits:
+                del self._rows[before:]
+                break
+            seen |= {section.text for section in cause.check.sections}
+            told += 1
+        for number, cause in enumerate(found[told : told + BRIEF_CAUSES]):
+            before, last = len(self._rows), told == len(found) - 1
+            self._heading(cause.check, "  ", f"{cause.check.tier} · ", brief=True)
+            if number and len(self._rows) + (not last) > ROWS - LAST_ROWS:
                 del self._rows[before:]
                 break
             told += 1
-        rest = found[told:]
-        room = max(2, min(BRIEF_CAUSES, ROWS - LAST_ROWS - 1 - len(self._rows)))
-        for cause in rest[:room]:
-            self._heading(cause.check, "  ", f"{cause.check.tier} · ", brief=True)
-        if len(rest) > room:
-            several = f"cause{'s' * (len(rest) - room > 1)}"
-            self._line("  ", (f"… and {len(rest) - room} more {several}: see --verbose", "dim"))
+        if rest := len(found) - told:
+            self._line("  ", (f"… and {rest} more cause{'s' * (rest > 1)}: see --verbose", "dim"))
 
     def _every_check(self, v: Verdict) -> None:
         seen: set[str] = set()
@@ -171,18 +178,20 @@ class Screen:
             why = f", {check.diagnosis}" if brief and check.diagnosis else _because(check)
             spans += [(f": {check.outcome.value}", style)] if check.outcome is not Outcome.WRONG else []
             if brief and self._width:  # the reason of a further cause is worth no second line
-                why = _clipped(why, self._width - len(lead) - sum(len(text) for text, _ in spans))
+                why = clipped(why, self._width - len(lead) - sum(len(text) for text, _ in spans))
             spans += [(why, "")] if brief or check.outcome.harmless else []
         if check.seconds >= 1 and not brief:
             spans.append((f" ({check.seconds:.1f} s)", "dim"))
         self._line(lead, *spans)
 
-    def _failure(self, check: Check, seen: set[str], lead: str, also: str = "", brief: bool = False) -> None:
+    def _failure(
+        self, check: Check, seen: set[str], lead: str, also: str = "", brief: bool = False, tight: bool = False
+    ) -> None:
         if check.outcome is Outcome.GRADER_ERROR:
             self._line(lead, ("This is a fault of the grader, not of your attempt.", "bold"))
         sections = [(s.label, s.text) for s in check.sections]
         if brief:
-            sections = _shortened(sections, bool(check.diagnosis))
+            sections = _shortened(sections, bool(check.diagnosis), tight)
         if check.diagnosis and Label.DIAGNOSIS not in dict(sections):
             sections.append((Label.DIAGNOSIS, f"equals: {check.diagnosis}"))
         if also:
@@ -196,14 +205,14 @@ class Screen:
             seen.add(text)
             lines = ["the same as above"] if repeated else clean(text)
             if brief and label is Label.PRINTED:
-                lines = _last(lines, BRIEF_TAIL)
+                lines = last_of(lines, BRIEF_TAIL)
             # A command is left to the terminal to break, so that it can be copied.
             width = None if label is Label.REPEAT else self._width
             self._text(f"{lead}{label.value:<11} │ ", lines, STYLES.get(label, ""), width)
 
     def _text(self, lead: str, lines: list[str], style: str, width: int | None) -> None:
         """Lines behind a rule, so that nothing an attempt prints can stand where a verdict stands."""
-        for line in _last(lines, TAIL):
+        for line in last_of(lines, TAIL):
             self._rows += wrap(lead, [(line, style)], width)
             lead = re.sub("[^│]", " ", lead)
 
@@ -241,29 +250,25 @@ def _because(check: Check) -> str:
     return f", {reasons[0]}" if reasons else ""
 
 
-def _clipped(text: str, room: int) -> str:
-    """As much of a text as there is room for; nothing of it if that says nothing."""
-    return text if len(text) <= room else f"{text[: room - 1].rstrip()}…" if room > WORTH else ""
+def _shortened(sections: list[tuple[Label, str]], known: bool, tight: bool = False) -> list[tuple[Label, str]]:
+    """Without what stands elsewhere on the screen: what holds of a result in the heading, shape and dtype with the
+    input, the seed in the first line.
 
-
-def _last(lines: list[str], count: int) -> list[str]:
-    """The last lines, below how many stand before them."""
-    return [f"… {len(lines) - count} lines before", *lines[-count:]] if len(lines) > count else lines
-
-
-def _shortened(sections: list[tuple[Label, str]], known: bool) -> list[tuple[Label, str]]:
-    """Without what stands elsewhere on the screen: shape and dtype with the input, the seed in the first line.
-
-    A mistake that is known needs no map, and one element and one pattern to show it.
+    A mistake that is known needs no map, and one element and one pattern to show it. Where the screen is `tight`, it
+    needs no count of what is not finite, and any mistake one sentence of what it does in practice.
     """
     compared = any(label is Label.ELEMENTS for label, _ in sections)
     kept = []
     for label, text in sections:
         lines = text.split("\n")
         if label is Label.FACTS and compared:
-            lines = lines[1:]
+            lines = [] if known and tight else lines[1:]
+        elif label is Label.CONTRACT and compared:
+            lines = [line for line in lines if line != DEFINITION]
         elif label is Label.INPUT:
             lines = [re.sub(r"(; )?seed \d+$", "", line) for line in lines]
+        elif label is Label.PRACTICE and tight:
+            lines = [re.sub(r"(?<=[.!?]) (?=[A-Z`]).*", "", text)]
         elif known:
             lines = lines[: {Label.ELEMENTS: 2, Label.PATTERN: 1, Label.MAP: 0}.get(label)]
         kept.append((label, "\n".join(lines)))
