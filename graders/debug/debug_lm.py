@@ -301,7 +301,7 @@ mask after the softmax  [masking]
     torch.softmax(scores.masked_fill(later, -torch.inf), dim=-1)
     →  torch.softmax(scores, dim=-1).masked_fill(later, 0.0)
 no mask at all  [masking]
-    each position sees its own answer; the loss falls far too fast.
+    each position sees the token that it is to predict.
     scores.masked_fill(later, -torch.inf)  →  scores
 scores filled with 0 instead of −inf  [masking]
     a score of 0 has a weight of e⁰ = 1: later positions are seen.
@@ -357,7 +357,7 @@ every token at position 0  [positions]
     self.position_embedding(positions)  →  self.position_embedding(torch.zeros_like(positions))
 
 labels not shifted  [shifts]
-    the model learns to say the token it has just read, and the loss falls to 0 at once.
+    the model learns to say the token it has just read.
     targets = ids[:, 1:]  →  targets = ids[:, :-1]
 labels shifted twice  [shifts]
     the target is the token after the next one.
