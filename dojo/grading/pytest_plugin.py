@@ -270,7 +270,8 @@ class Judging(GraderPlugin):
         if check.tier is Tier.ROBUST and fault.outcome is not Outcome.FORBIDDEN and item.obj.__doc__:
             check.sections.append(Section(Label.PRACTICE, " ".join(item.obj.__doc__.split())))
         repeat = f"{subject.repeat} -k {check.place + 1} --seed {self.options.seed}"
-        check.sections.append(Section(Label.REPEAT, repeat))
+        if not (subject.hunted and of_a_test(item)):  # which nothing but the hunt asks for
+            check.sections.append(Section(Label.REPEAT, repeat))
         if self.options.scripts and fault.failing:
             sentence = next((s.text for s in check.sections if s.label in (Label.CONTRACT, Label.EVENT)), "")
             with suppress(ValueError):  # too large for a script
