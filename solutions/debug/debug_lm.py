@@ -313,8 +313,8 @@ def test(program) -> None:
 # ## Why the test is made this way
 #
 # A curve on one sentence says little: with a table of positions the model learns the sentence by heart, and needs no
-# attention for it. Noise, some hundred rows of it, a right model learns slowly, and one that sees its targets fast: train
-# on both.
+# attention for it. Some hundred rows of noise a right model learns slowly, and one that sees its targets fast: train on
+# both.
 # What training makes up for shows in neither. So the test goes from the inside out, and gives each
 # name an input whose answer is known without the program.
 #
