@@ -138,7 +138,7 @@ def hunt(parser: argparse.ArgumentParser) -> None:
     _interview(parser)
     parser.add_argument("--random", action="store_true", help="let chance pick the kata")
     parser.add_argument(
-        "--bugs", type=int, choices=range(1, 5), default=1, metavar="N", help="plant N in a file, up to 4"
+        "--bugs", type=int, choices=range(1, 5), metavar="N", help="plant N in a file, up to 4 (1; 4 in a debug kata)"
     )
     parser.add_argument("--with-test", action="store_true", help="write a test too that would have caught the bugs")
     parser.add_argument("--crashes", action="store_true", help="plant bugs too that only raise an exception")

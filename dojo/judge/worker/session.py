@@ -190,10 +190,11 @@ class Session:
         return {"value": self.outgoing(getattr(self.objects[target.number], name))}
 
     def describe(self, target: protocol.Remote) -> Message:
-        """The parameters of a module with their values, and the names of its buffers and in its state dict."""
+        """The parameters of a module, their gradients, and the names of its buffers and in its state dict."""
         module = self.objects[target.number]
         return {
             "parameters": {k: p.detach() for k, p in nn.Module.named_parameters(module)},
+            "gradients": {k: p.grad.detach() for k, p in nn.Module.named_parameters(module) if p.grad is not None},
             "buffers": [k for k, _ in nn.Module.named_buffers(module)],
             "state": list(module.state_dict()),
         }
@@ -251,8 +252,7 @@ class Session:
 
     def stage(self, args: Args, kwargs: Kwargs) -> Message:
         """Keep arguments here, for `go`; the tensors of a second `stage` go into the storage of the first."""
-        number = self.number()
-        self.objects[number] = (args, kwargs)
+        self.objects[number := self.number()] = (args, kwargs)
         return {"value": protocol.Remote(number)}
 
     def refill(self, prepared: protocol.Remote, args: Args, kwargs: Kwargs) -> Message:

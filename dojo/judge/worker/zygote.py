@@ -43,6 +43,7 @@ def load_what_tests_use() -> None:
 
     torch.testing.assert_close(torch.ones(1), torch.ones(1))
     torch.func.vmap(torch.neg)(torch.ones(1))
+    torch.optim.SGD([torch.ones(1)])
     gc.collect()
     gc.freeze()
 

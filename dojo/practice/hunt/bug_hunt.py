@@ -47,12 +47,13 @@ def main(args: argparse.Namespace) -> int:
     # In a hunt the name of the mistake is the answer.
     grader = ResidentGrader(fresh_seed(), diagnose=False)
     try:
-        wishes = [Wish(kata.name, args.bugs, seed, args.crashes) for kata in katas]
+        wishes = [Wish(kata.name, args.bugs or with_test.usual(kata), seed, args.crashes) for kata in katas]
         held = begin(katas, wishes, args.minutes, grader.server, args.with_test)
     except BaseException:
         grader.close()
         raise
-    count = "One bug is" if args.bugs == 1 else f"{args.bugs} bugs are"
+    numbers = [str(number) for number in sorted({wish.bugs for wish in wishes})]
+    count = "One bug is" if numbers == ["1"] else f"{' or '.join(numbers)} bugs are"
     print(f"{count} planted in each file; solved when all tiers pass. Seed {seed} plants the same again.")
     if held.mutants:
         print("The test at the end of the file is yours to write: it accepts what is right, and rejects what is not.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from dojo.content import master
 from dojo.content.catalog import Trouble
 from dojo.grading.options import Options
+from dojo.practice.hunt import planting
 from dojo.verdict.failures import Fault
 from dojo.verdict.types import Tier
 
@@ -95,6 +96,11 @@ def _parts(source: str, wanted: list[str]) -> tuple[str, str]:
             test = lines[first : node.end_lineno] if node.name == TEST else test
             del lines[first : node.end_lineno]
     return "\n".join(lines), "\n".join(test) + "\n"
+
+
+def usual(kata: Kata) -> int:
+    """How many bugs are planted where nobody says how many."""
+    return planting.MOST if asks(kata) else 1
 
 
 def asks(kata: Kata) -> bool:

@@ -20,7 +20,8 @@ A kata whose attempts always have both parts says so in its grader, beside the c
 - `mutants`: further mistakes, in the form of a table of bugs, each with its kind in brackets. The rows of BUGS that are
   not planted are mutants too, of the kind that their note or their name tells, but for those named in `but`: what the
   statement does not let a test rest on.
-- Right programs are the solution and the attempts in `tests/attempts/TRACK/KATA/`, at least six together.
+- Right programs are the solution and those attempts in `tests/attempts/TRACK/KATA/` that have no test of their own, at
+  least six together.
 
 The master defines `test` like any other name: its docstring in the stub says what a test may not rest on, and its
 solution is a test that passes. A hunt makes such a class for any kata: see `hunted`.
@@ -240,7 +241,7 @@ def _material(cls: type[CandidateTest]) -> Material:
             handed_out = known[name].plant(handed_out)
         rows = table(cls.mutants)
         every = corpus.mistakes(kata) | {bug.name: bug.plant(text) for bug in (*known.values(), *rows)}
-        notes = {bug.name: bug.note for bug in rows}
+        notes = {bug.name: bug.note for bug in (*known.values(), *rows) if bug.note != "raises"}
         mutants = {name: every[name] for name in cls.chosen.mutants}
         kinds = {name: notes.get(name) or corpus.kind_of(name) for name in mutants}
     right = {OTHER_VALUES: text} | corpus.right_programs(kata)  # the solution itself is a check of the core tier
