@@ -16,15 +16,18 @@ import psutil
 import pytest
 from jupyter_client.client import KernelClient
 from jupyter_client.manager import KernelManager, start_new_kernel
+from jupytext.config import load_jupytext_config, notebook_formats
+from jupytext.paired_paths import paired_paths
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
 from dojo.content import catalog, master
 from dojo.content.catalog import Trouble
 from dojo.notebook import api, capture
-from dojo.practice import progress
+from dojo.practice import lesson
 from dojo.verdict.causes import causes
 from dojo.verdict.screen.text import readable
+from dojo.verdict.types import Outcome
 from tests.conftest import Grade
 
 # A kernel takes seconds to start: the other katas are for `nox -s proof`.
@@ -86,27 +89,39 @@ def test_a_notebook_runs_untouched_and_passes_with_the_solution_in_its_cells(
 
 
 @pytest.mark.parametrize("name", KATAS)
-def test_a_lesson_runs_top_to_bottom(project: Path, name: str) -> None:
+def test_a_lesson_comes_with_its_figures_and_without_a_script(project: Path, name: str) -> None:
     kata = catalog.katas(project)[name]
-    assert f"lessons/{name}.ipynb is the explained solution" in progress.write_lesson(kata)
-    script = (project / "lessons" / f"{name}.py").read_text()
-    assert "SOLUTION" not in script
-    assert master.explanation(kata).splitlines()[0] in script
-    if "matplotlib" in script:
-        node = nbformat.read(project / "lessons" / f"{name}.ipynb", as_version=4)
-        NotebookClient(node, timeout=120, resources={"metadata": {"path": str(project)}}).execute()
-        pictures = [o for c in node.cells for o in c.get("outputs", []) if "image/png" in o.get("data", {})]
-        assert len(pictures) == script.count("plt.show()")
+    told = lesson.write(kata)
+    path = project / "lessons" / f"{name}.ipynb"
+    node = nbformat.read(path, as_version=4)
+    code = "\n".join(cell.source for cell in node.cells)
+    assert "SOLUTION" not in code
+    assert master.explanation(kata).splitlines()[0] in code
+    pictures = [o for c in node.cells for o in c.get("outputs", []) if "image/png" in o.get("data", {})]
+    assert len(pictures) == code.count("plt.show()")
+    with_figures = " with its figures" * bool(pictures)
+    assert told == f"lessons/{name}.ipynb is the explained solution{with_figures}. `nox -s lab` opens JupyterLab."
+    assert [each.name for each in path.parent.glob(f"{name}.*")] == [path.name]
+    formats = notebook_formats(node, load_jupytext_config(str(path)), str(path))
+    assert [each for each, _ in paired_paths(str(path), {"extension": ".ipynb"}, formats)] == [str(path)]
+
+
+def test_a_lesson_without_matplotlib_says_where_its_figures_are(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert lesson.write(catalog.katas(project)["sdpa"]) == (
+        "lessons/sdpa.ipynb is the explained solution. `nox -s lab` opens JupyterLab. "
+        "Its figures are drawn when you run it there: there is no matplotlib here."
+    )
 
 
 def test_a_lesson_worked_in_is_kept_when_it_is_made_again(project: Path) -> None:
     kata = catalog.katas(project)["linear"]
-    progress.write_lesson(kata)
-    assert "before" not in progress.write_lesson(kata)
-    path = project / "lessons" / "linear.py"
-    path.write_text(path.read_text() + "\nmine = 1\n")
-    assert "(before: .dojo/kept/linear-" in progress.write_lesson(kata)
-    assert any("mine = 1" in copy.read_text() for copy in (kata.home / "kept").glob("linear-*.py"))
+    lesson.write(kata)
+    assert "before" not in lesson.write(kata)
+    path = project / "lessons" / "linear.ipynb"
+    path.write_text(path.read_text() + "\n")
+    assert "(before: .dojo/kept/linear-" in lesson.write(kata)
+    assert any(copy.read_text().endswith("\n\n") for copy in (kata.home / "kept").glob("linear-*.ipynb"))
 
 
 IMPORT = "import sys; sys.path.append('../..'); from dojo import check, hint, reveal, history, next_kata"
@@ -117,7 +132,7 @@ def test_the_verdict_in_a_notebook_is_the_verdict_on_the_saved_file(run: Run, gr
         shown = run(IMPORT, source, "check('softmax', 7)")[-1]
         judged = graded("softmax", source, seed=7)
         for cause in causes(judged.checks):
-            assert readable(cause.check.name) in shown
+            assert readable(cause.check.name, cause.check.outcome is Outcome.WRONG) in shown
             assert cause.also in shown
         assert f"softmax: {judged.verdict}" in shown
         for diagnosis in filter(None, (check.diagnosis for check in judged.checks)):

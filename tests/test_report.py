@@ -153,7 +153,7 @@ def test_a_notebook_and_a_page_show_a_failure_alike() -> None:
     checks[1].cause = "test_a"
     first, second = (check.to_json(pictures=True) for check in checks[:2])
     shown = html.failures([first, second])
-    assert shown.startswith('<details open><summary><span class="bad">✗</span> core · a: wrong</summary>')
+    assert shown.startswith('<details open><summary><span class="bad">✗</span> core · must hold: a: wrong</summary>')
     for words in ("equals <b>&lt;bug&gt;</b>", "a &lt; b", 'alt="error: 24 elements beyond the allowed error"'):
         assert words in shown
     assert shown in html.of_run([verdict])

@@ -11,6 +11,7 @@ import ast
 import json
 import re
 import textwrap
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,19 @@ if TYPE_CHECKING:
 BEGIN, HANDED_OUT, END = "### BEGIN SOLUTION", "### HANDED OUT", "### END SOLUTION"
 NOTEBOOK_ONLY = "active-ipynb"  # Jupytext's tag
 ARXIV = re.compile(r"(?<!\[)arXiv:(\d{4}\.\d{4,5}(?:v\d+)?|[a-z-]+(?:\.[A-Z]{2})?/\d{7}(?:v\d+)?)")
+POINT = re.compile(r"^- (.+(?:\n(?!- |Source:|\s*$).+)*)", re.MULTILINE)
+SOURCE = re.compile(r"^Source: *(.+(?:\n(?!- |\s*$).+)*)", re.MULTILINE)
+FEWEST = 6  # questions of a kata
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What an interviewer asks about a kata, the points of a good answer, and where they come from; in Markdown."""
+
+    text: str
+    points: tuple[str, ...]
+    source: str
 
 
 @dataclass
@@ -100,10 +113,31 @@ def statement(kata: Kata) -> str:
     return next((cell.prose for cell in cells if cell.markdown), "")
 
 
-def questions(kata: Kata) -> str:
+def follow_ups(kata: Kata) -> str:
     """What an interviewer asks next, with points of good answers, in Markdown."""
     cells = split(read_text(kata.master))[1]
     return "\n\n".join(cell.prose for cell in cells if cell.markdown and "questions" in cell.tags)
+
+
+def questions(kata: Kata) -> list[Question]:
+    """The same as questions, easier first: headings `### …?`, below each its points and a paragraph `Source: …`."""
+    found = []
+    for part in re.split(r"^### +", follow_ups(kata), flags=re.MULTILINE)[1:]:
+        text, _, answer = part.partition("\n")
+        points = (" ".join(point.split()) for point in POINT.findall(answer))
+        source = " ".join(" ".join(SOURCE.findall(answer)).split())
+        found.append(Question(text.strip(), tuple(points), source))
+    return found
+
+
+def question_faults(kata: Kata) -> list[str]:
+    """What the questions of a master lack, a sentence each."""
+    asked, where = questions(kata), kata.say(kata.master)
+    said = [f"{where}: {len(asked)} questions (`### …?`), fewer than {FEWEST}"] if len(asked) < FEWEST else []
+    said += [f"{where}: “{q.text}” has no points (`- …`)" for q in asked if not q.points]
+    said += [f"{where}: “{q.text}” has no paragraph `Source: …`" for q in asked if not q.source]
+    told = Counter(q.text for q in asked)
+    return said + [f"{where}: “{text}” is asked {count} times" for text, count in told.items() if count > 1]
 
 
 def linked(markdown: str) -> str:

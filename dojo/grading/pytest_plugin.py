@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest._io import TerminalWriter
-from _pytest.mark.expression import Expression
 
 from dojo.contracts.checks.assertions import Wrong
 from dojo.contracts.checks.candidate_test.contract import CandidateTest, by_kind, hunted
@@ -22,6 +21,7 @@ from dojo.contracts.checks.candidate_test.trials import Trials
 from dojo.contracts.checks.inputs import Draw
 from dojo.contracts.checks.known_bugs import Bug, bugs_of
 from dojo.grading.diagnosis import Diagnosis
+from dojo.grading.options import chooser
 from dojo.judge.proxy import Attempt
 from dojo.verdict.failures import Fault
 from dojo.verdict.page.heatmap import picture
@@ -121,7 +121,7 @@ class GraderPlugin:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.interrupted = False
+        self.interrupted: BaseException | None = None
         self.places: dict[str, int] = {}
         self.every: list[pytest.Function] = []
 
@@ -154,7 +154,7 @@ class GraderPlugin:
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         # pytest calls it an interruption too when a grader cannot be imported
-        self.interrupted = not isinstance(excinfo.value, pytest.Session.Interrupted)
+        self.interrupted = None if isinstance(excinfo.value, pytest.Session.Interrupted) else excinfo.value
 
 
 class Judging(GraderPlugin):
@@ -239,6 +239,10 @@ class Judging(GraderPlugin):
             if isinstance(fault, Wrong) and fault.expected is not None and fault.ratio is not None:
                 check.picture = picture(fault.got, fault.expected, fault.ratio, fault.axes)
             if not fault.outcome.harmless:
+                if self.options.debug:
+                    from dojo.judge.in_process import look_into
+
+                    look_into(fault)
                 self.explain(item, subject, check, fault)
             if not fault.outcome.harmless or fault.outcome is Outcome.SKIPPED:
                 raise
@@ -289,28 +293,6 @@ def of_a_test(item: pytest.Item) -> bool:
     return isinstance(made, type) and issubclass(made, CandidateTest)
 
 
-def chooser(words: str) -> Callable[[int, str], bool]:
-    """What `-k` chooses: the check of this number, those whose names hold these words, or an expression of pytest's."""
-    if words.isdigit():
-        return lambda number, name: number == int(words)
-    try:
-        expression = Expression.compile(words)
-    except SyntaxError:
-        expression = None
-
-    def chosen(number: int, name: str) -> bool:
-        known = f"{readable(name)} {name}".casefold()
-        if words.casefold() in known:
-            return True
-
-        def holds(word: str, /, **_: object) -> bool:
-            return word.casefold() in known
-
-        return expression is not None and expression.evaluate(holds)
-
-    return chosen
-
-
 def fault_of(item: pytest.Function, attempt: Attempt, reference: Attempt) -> Fault | None:
     """How an attempt fails a check, on the inputs that the check has in this session; None for a pass."""
     given = {"attempt": attempt, "reference": reference, "draw": draw_for(item, item.config.stash[SEED])}
@@ -324,12 +306,14 @@ def fault_of(item: pytest.Function, attempt: Attempt, reference: Attempt) -> Fau
 
 def draw_for(item: pytest.Item, seed: int) -> Draw:
     """Fresh inputs for a check, the same for the same seed."""
-    return Draw(seed * 1_000_003 + zlib.crc32(name_of(item).encode()))
+    return Draw(seed * 1_000_003 + zlib.crc32(item.nodeid.partition("::")[2].encode()))
 
 
 def name_of(item: pytest.Item) -> str:
-    """`TestRoPEReal::test_values_match_the_definition`, which `terminal.readable` makes a sentence of."""
-    return item.nodeid.partition("::")[2]
+    """`Testsoftmax::test_values_match_the_definition`: the check, and of what callable, as the kata writes it."""
+    own: Any = getattr(item, "cls", None)
+    path = item.nodeid.partition("::")[2]
+    return f"Test{own.name}{path.removeprefix(own.__name__)}" if hasattr(own, "name") else path
 
 
 def _unparametrized(item: pytest.Item) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dojo.content import catalog
@@ -27,9 +29,10 @@ warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 
 # Parts of pytest that no grader needs: each is asked before and after every check, a tenth of a grading in all.
 UNUSED = """
-    cacheprovider capture doctest faulthandler junitxml legacypath logging monkeypatch pastebin recwarn setuponly
-    setupplan stepwise subtests terminal threadexception tmpdir unittest unraisableexception warnings
+    cacheprovider capture debugging doctest faulthandler junitxml legacypath logging monkeypatch pastebin recwarn
+    setuponly setupplan stepwise subtests terminal threadexception tmpdir unittest unraisableexception warnings
 """
+ASSERTS = re.compile(r"^ *(assert\b|[^#\n]*\bassert_)", re.MULTILINE)
 GRADER_WATCHDOG = 300  # seconds that pytest-timeout gives one check: the judge's own deadlines come long before
 
 
@@ -57,12 +60,18 @@ def run(
         verdicts[kata.name] = verdict
         if is_untouched(kata, entry.source):
             verdict.verdict, verdict.message = "empty", f"write your answer in {entry.label}, then: {entry.repeat}"
+            finished(kata.name)
             continue
         try:
             attempt.worker()
             if missing := undefined(kata, attempt, ["test"] if entry.hunted else []):
                 raise Fault(Outcome.WRONG, Section(Label.EVENT, missing))
         except Fault as fault:
+            if options.debug:
+                from dojo.judge.in_process import look_into
+
+                look_into(fault)
+            finished(kata.name)
             attempt.close()
             verdict.verdict, verdict.message = "broken", "\n".join(s.text for s in fault.sections)
             continue
@@ -83,6 +92,40 @@ def run(
     for verdict in verdicts.values():
         verdict.seconds = verdict.seconds or time.perf_counter() - begun
     return list(verdicts.values())
+
+
+@dataclass(frozen=True)
+class ScriptRun:
+    """What came of running an attempt's file as a script."""
+
+    outcome: str  # `runs`, `raises`, or `wrong`: an assert of its own does not hold
+    error: str = ""  # in the words of Python or of the judge; or what a file that runs leaves open
+    lines: str = ""  # of the attempt, where it was raised
+    printed: str = ""
+
+
+def run_script(entry: Entry, server: ForkServer | FreshStarts) -> ScriptRun:
+    """Run an attempt's file as `python FILE` would, in a worker; nothing is graded."""
+    from dojo.grading.options import Options
+    from dojo.verdict.failures import Fault, Raised
+    from dojo.verdict.types import Label
+
+    attempt = attempt_maker(Options(0), server)(entry.source, entry.label)
+    attempt.name = "__main__"
+    outcome, error, lines = "runs", "", ""
+    try:
+        attempt.worker()
+    except Fault as fault:
+        kind, text = (fault.kind, fault.text) if isinstance(fault, Raised) else ("", "")
+        if kind != "SystemExit" or text not in ("", "None", "0", "False"):
+            said = {section.label: section.text for section in fault.sections}
+            outcome = "wrong" if kind == "AssertionError" else "raises"
+            error, lines = said[Label.EVENT].removeprefix("the attempt raised "), said.get(Label.TRACEBACK, "")
+    printed = attempt.take_printed()
+    attempt.close()
+    if outcome == "runs" and not ASSERTS.search(entry.source):
+        error = "it asserts nothing, so nothing is tested"
+    return ScriptRun(outcome, error, lines, printed)
 
 
 def undefined(kata: Kata, attempt: Attempt, more: list[str]) -> str:
@@ -108,8 +151,9 @@ def conclude(verdict: Verdict, checks: list[Check], options: Options) -> None:
 
     mute = {subject(c) for c in checks if any(s.text == NO_RETURN for s in c.sections)}
     for check in checks:
-        if check.outcome is Outcome.PASSED and subject(check) in mute:  # nothing can be said of a result that is none
-            check.outcome, check.sections = Outcome.SKIPPED, [Section(Label.EVENT, NO_RETURN)]
+        # nothing can be said of a result that is none: not that it is right, nor what it took
+        if check.outcome in (Outcome.PASSED, Outcome.SLOW) and subject(check) in mute:
+            check.outcome, check.sections = Outcome.WRONG, [Section(Label.EVENT, NO_RETURN)]
     failed = [check for check in checks if not check.outcome.harmless]
     if options.stop_at_first:
         for check in failed[1:]:
@@ -121,6 +165,8 @@ def conclude(verdict: Verdict, checks: list[Check], options: Options) -> None:
     verdict.verdict = "passed" if passed else "failed"
     if options.debug:
         verdict.verdict, verdict.message = "unjudged", "run inside the grader's process for debugging: not judged"
+        if failed and failed[0].outcome is not Outcome.CRASHED:
+            verdict.message += ". Nothing was raised: write `breakpoint()` in your code where you want to look"
     elif not failed and not passed and checks:
         verdict.message = "nothing was judged: every check was skipped"
 
@@ -166,7 +212,7 @@ def run_graders(graders: Iterable[Path], plugin: GraderPlugin) -> None:
         warnings.simplefilter("ignore")  # what an oracle is warned of is nothing to tell the user
         status = pytest.main(arguments, plugins=[plugin])
     if plugin.interrupted:
-        raise KeyboardInterrupt
+        raise plugin.interrupted
     if status in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR):
         name = pytest.ExitCode(status).name
         raise RuntimeError(f"pytest could not run the graders ({name}): please report this as our fault")

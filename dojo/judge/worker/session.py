@@ -48,10 +48,10 @@ class Session:
         self.next += 1
         return self.next
 
-    def load(self, source: str) -> Message:
-        """Run the attempt's file; its names then are what `call` may reach."""
+    def load(self, source: str, name: str = "attempt") -> Message:
+        """Run the attempt's file, as a script if its name is `__main__`; its names then are what `call` may reach."""
         self.remember(self.filename, source)
-        return self.loading(lambda names: exec(compile(source, self.filename, "exec"), names))
+        return self.loading(lambda names: exec(compile(source, self.filename, "exec"), names), name)
 
     def unpack(self, pickled: Tensor, cells: list[tuple[str, str, str]]) -> Message:
         """Take in what a notebook's kernel has defined, pickled; its cells are (file name, label, source)."""
@@ -64,12 +64,12 @@ class Session:
         """Let tracebacks and TorchScript find a source. Without a time stamp it is never looked for on the disk."""
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
 
-    def loading(self, fill: Callable[[dict[str, Any]], object]) -> Message:
+    def loading(self, fill: Callable[[dict[str, Any]], object], name: str = "attempt") -> Message:
         """Make the module of the attempt."""
-        module = types.ModuleType("attempt")
+        module = types.ModuleType(name)
         module.__file__ = self.filename
         module.__dict__.update(self.trial.given)
-        sys.modules["attempt"] = module
+        sys.modules[name] = module
         fill(module.__dict__)
         self.module = module
         self.loaded = global_state()

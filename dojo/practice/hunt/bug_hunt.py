@@ -88,7 +88,7 @@ def begin(
     from dojo.contracts.checks.known_bugs import bugs_of
 
     if sys.stdout.isatty():
-        print("planting …", end="", flush=True)
+        print("planting, and checking that every bug shows …", end="", flush=True)
     asked = {kata.name for kata in katas if tests or with_test.asks(kata)}
     mistakes = {
         wish.kata: with_test.mistakes_for(kata, wish.seed, wish.bugs, server)
@@ -120,13 +120,14 @@ def begin(
 def answer(held: TimedSession, final: dict[str, Verdict]) -> None:
     """Print what was planted, why it is a mistake, and how much the user has changed."""
     from dojo.contracts.checks.known_bugs import bugs_of
+    from dojo.practice.interview.status_line import clock
 
     for name in held.katas:
         kata = catalog.katas()[name]
         known = {bug.name: bug for bug in bugs_of(kata)}
         passed = name in final and final[name].verdict == "passed"
         took = next((e.at for e in held.events if e.kata == name and e.verdict == "passed"), None)
-        print(f"{kata.title} ({name}): {'solved in ' + mock.clock(took) if passed else 'not solved'}")
+        print(f"{kata.title} ({name}): {'solved in ' + clock(took) if passed else 'not solved'}")
         for each in held.planted.get(name, []):
             bug = known.get(each)
             said = f"planted: {each}" + (f" — {bug.why}" if bug else "")

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 MOST = 4  # bugs in a program
 TRIES = 40  # choices that are judged before the kata is said to have no room
+INPUTS = Options(seed=0)  # whether a bug shows must not depend on the hunt: the same inputs for all
 
 
 @dataclass(frozen=True)
@@ -53,34 +54,39 @@ def choose_for_all(wishes: list[Wish], server: ForkServer) -> list[list[str]]:
         return pool.map(wishes)
 
 
-def choose(wish: Wish, server: ForkServer) -> list[str]:
-    """The names of bugs that show and do not hide each other; fewer than wished for when no such choice was found."""
+def choose(wish: Wish, server: ForkServer, known: dict[str, bool] | None = None) -> list[str]:
+    """The names of bugs that show and do not hide each other; fewer than wished for when no such choice was found.
+
+    `known` says by name which bugs show alone, and learns it of others.
+    """
     from dojo.contracts.checks.known_bugs import bugs_of
 
-    kata, rng, options = catalog.katas()[wish.kata], random.Random(f"{wish.kata} {wish.seed}"), Options(wish.seed)
+    kata, rng = catalog.katas()[wish.kata], random.Random(f"{wish.kata} {wish.seed}")
     usable = [bug for bug in bugs_of(kata) if not gives_itself_away(kata, bug)]
     usable = [bug for bug in usable if not wish.among or bug.name in wish.among]
-    shown, refused, most = set[str](), set[frozenset[str]](), list[str]()
+    shows = {} if known is None else known
+    refused, most = set[frozenset[str]](), list[str]()
     for _ in range(TRIES):
         chosen = together(kata, rng.sample(usable, len(usable)), wish.bugs)
         names = [bug.name for bug in chosen]
         most = max(most, names[: wish.bugs - 1], key=len)
         if len(chosen) < wish.bugs or frozenset(names) in refused:
             continue
-        alone = Facts(kata, [[bug] for bug in chosen if bug.name not in shown], options, server)
-        dull = {name for name in alone.outcomes if not alone.shows(name, wish.crashes)}
-        shown |= alone.outcomes.keys() - dull
-        usable = [bug for bug in usable if bug.name not in dull]
-        if not dull and (wish.bugs == 1 or side_by_side(kata, chosen, wish.crashes, options, server)):
+        alone = Facts(kata, [[bug] for bug in chosen if bug.name not in shows], server)
+        shows |= {name: alone.shows(name, wish.crashes) for name in alone.outcomes}
+        usable = [bug for bug in usable if shows.get(bug.name, True)]
+        if all(shows[name] for name in names) and side_by_side(kata, chosen, wish.crashes, server):
             return names
         refused.add(frozenset(names))
     return most
 
 
-def side_by_side(kata: Kata, bugs: list[Bug], crashes: bool, options: Options, server: ForkServer) -> bool:
+def side_by_side(kata: Kata, bugs: list[Bug], crashes: bool, server: ForkServer) -> bool:
     """Whether bugs that show alone show together too, and none hides another."""
-    sets = [[*some] for size in range(2, len(bugs) + 1) for some in combinations(bugs, size)]
-    facts = Facts(kata, [*([[bug] for bug in bugs] if len(bugs) == 2 else []), *sets], options, server, bugs)
+    if len(bugs) == 1:
+        return True
+    sizes = range(1 if len(bugs) == 2 else 2, len(bugs) + 1)
+    facts = Facts(kata, [[*some] for size in sizes for some in combinations(bugs, size)], server, bugs)
     return facts.shows(facts.whole, crashes) and all(map(facts.fails, facts.outcomes)) and not facts.hidden()
 
 
@@ -139,9 +145,7 @@ class Facts:
     but one are checked until each of these has been told from it.
     """
 
-    def __init__(
-        self, kata: Kata, sets: list[list[Bug]], options: Options, server: ForkServer, whole: Sequence[Bug] = ()
-    ) -> None:
+    def __init__(self, kata: Kata, sets: list[list[Bug]], server: ForkServer, whole: Sequence[Bug] = ()) -> None:
         from dojo.grading.kill_matrix import kill_matrix
 
         text = master.read_text(kata.master)
@@ -150,7 +154,7 @@ class Facts:
         self._differs = cache(self._differs_in)
         rows = {_row(some): planted(text, some) for some in sets}
         if rows:
-            kill_matrix(kata, rows, options, server, self._wanted, self.outcomes)
+            kill_matrix(kata, rows, INPUTS, server, self._wanted, self.outcomes)
 
     def _wanted(self, row: str, check: str, clocked: bool) -> bool:
         """Whether a check may tell something new of a program; what depends on the clock is no fact."""

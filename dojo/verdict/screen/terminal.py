@@ -17,10 +17,13 @@ from dojo.verdict.types import Check, Label, Outcome, Tier, Verdict
 if TYPE_CHECKING:
     from rich.console import Console
 
-FULL_CAUSES, BRIEF_CAUSES = 2, 6  # causes told in full, and the next ones in a line each
+FULL_CAUSES, BRIEF_CAUSES = 2, 6  # causes told in full, the second if it fits, and at most so many in a line each
+ROWS, LAST_ROWS = 24, 2  # of a terminal, as tall as most are, and those that sum a verdict up
 ASIDE = (Outcome.UNDECIDED, Outcome.SKIPPED)
 UNCOUNTED = "neither passed nor failed: see --verbose"
 TAIL = 20  # lines kept of a traceback and of what was printed
+WORTH = 16  # characters of a reason, at least
+BRIEF_TAIL = 6  # and of what was printed, where not all is asked for
 FOREIGN = (Label.TRACEBACK, Label.PRINTED)  # an attempt's own words
 MARKS = {Outcome.PASSED: ("✓", "green"), Outcome.SKIPPED: ("-", "dim"), Outcome.UNDECIDED: ("?", "yellow")}
 WRONG_MARK = ("✗", "bold red")
@@ -39,13 +42,13 @@ class Screen:
         self._made: Console | None = None
         self._rows: list[Row] = []
 
-    def progress(self, total: int) -> Progress:
-        """A context in which `total` katas are graded: call it with the one graded now, `advance()` when it is done."""
+    def progress(self, names: Sequence[str], at_once: int = 1) -> Progress:
+        """A context in which these katas are graded, begun in this order: tell it which is `done`."""
         if self._force_plain or os.environ.get("NO_COLOR"):
-            return Progress(total, None)
+            return Progress(names, None)
         if not self._plain:
-            return Progress(total, self._console)
-        return Progress(total, (lambda: _console(sys.stderr)) if _takes_colour(sys.stderr) else None)
+            return Progress(names, self._console, at_once)
+        return Progress(names, (lambda: _console(sys.stderr)) if _takes_colour(sys.stderr) else None, at_once)
 
     def verdict(self, v: Verdict, verbose: bool = False) -> None:
         """One kata: heading, a line a tier, the causes of what failed, the line that sums it up, and what is next.
@@ -132,16 +135,23 @@ class Screen:
         self._line("  ", (f"{mark} ", style), (f"{tier.value:<6} ", "bold"), (score, ""), (several, "dim"))
 
     def _causes(self, v: Verdict, full: int) -> None:
-        """Each cause of what failed, the first ones in full, and the others in a line each."""
-        found, seen = causes(_shown(v.checks)), set[str]()
-        for number, cause in enumerate(found):
-            if number < full:
-                self._heading(cause.check, "  ", f"{cause.check.tier} · ")
-                self._failure(cause.check, seen, "  ", cause.also, brief=True)
-            elif number < full + BRIEF_CAUSES:
-                self._heading(cause.check, "  ", f"{cause.check.tier} · ", brief=True)
-        if len(found) > full + BRIEF_CAUSES:
-            self._line("  ", (f"… and {len(found) - full - BRIEF_CAUSES} more causes: see --verbose", "dim"))
+        """Each cause of what failed: the first in full, the next too if the screen holds it, others in a line each."""
+        found, seen, told = causes(_shown(v.checks)), set[str](), 0
+        for cause in found[:full]:
+            before = len(self._rows)
+            self._heading(cause.check, "  ", f"{cause.check.tier} · ")
+            self._failure(cause.check, seen, "  ", cause.also, brief=True)
+            if told and len(self._rows) + min(len(found) - told - 1, BRIEF_CAUSES + 1) > ROWS - LAST_ROWS:
+                del self._rows[before:]
+                break
+            told += 1
+        rest = found[told:]
+        room = max(2, min(BRIEF_CAUSES, ROWS - LAST_ROWS - 1 - len(self._rows)))
+        for cause in rest[:room]:
+            self._heading(cause.check, "  ", f"{cause.check.tier} · ", brief=True)
+        if len(rest) > room:
+            several = f"cause{'s' * (len(rest) - room > 1)}"
+            self._line("  ", (f"… and {len(rest) - room} more {several}: see --verbose", "dim"))
 
     def _every_check(self, v: Verdict) -> None:
         seen: set[str] = set()
@@ -155,12 +165,15 @@ class Screen:
 
     def _heading(self, check: Check, lead: str, before: str, brief: bool = False) -> None:
         mark, style = MARKS.get(check.outcome, WRONG_MARK)
-        spans = [(f"{mark} ", style), (before, "dim"), (readable(check.name), "" if check.outcome.harmless else "bold")]
+        name = readable(check.name, check.outcome is Outcome.WRONG)
+        spans = [(f"{mark} ", style), (before, "dim"), (name, "" if check.outcome.harmless else "bold")]
         if check.outcome is not Outcome.PASSED:
             why = f", {check.diagnosis}" if brief and check.diagnosis else _because(check)
             spans += [(f": {check.outcome.value}", style)] if check.outcome is not Outcome.WRONG else []
+            if brief and self._width:  # the reason of a further cause is worth no second line
+                why = _clipped(why, self._width - len(lead) - sum(len(text) for text, _ in spans))
             spans += [(why, "")] if brief or check.outcome.harmless else []
-        if check.seconds >= 1:
+        if check.seconds >= 1 and not brief:
             spans.append((f" ({check.seconds:.1f} s)", "dim"))
         self._line(lead, *spans)
 
@@ -174,20 +187,23 @@ class Screen:
             sections.append((Label.DIAGNOSIS, f"equals: {check.diagnosis}"))
         if also:
             sections.append((Label.ALSO, also))
-        for label, text in sorted(sections, key=lambda s: list(Label).index(s[0])):
+        told: dict[Label, str] = {}
+        for label, text in sections:
+            told[label] = f"{told[label]}\n{text}" if label in told else text
+        for label, text in sorted(told.items(), key=lambda s: list(Label).index(s[0])):
             # An attempt that fails everywhere in the same way need not be read everywhere.
             repeated = label in FOREIGN and text in seen
             seen.add(text)
             lines = ["the same as above"] if repeated else clean(text)
+            if brief and label is Label.PRINTED:
+                lines = _last(lines, BRIEF_TAIL)
             # A command is left to the terminal to break, so that it can be copied.
             width = None if label is Label.REPEAT else self._width
             self._text(f"{lead}{label.value:<11} │ ", lines, STYLES.get(label, ""), width)
 
     def _text(self, lead: str, lines: list[str], style: str, width: int | None) -> None:
         """Lines behind a rule, so that nothing an attempt prints can stand where a verdict stands."""
-        if len(lines) > TAIL:
-            lines = [f"… {len(lines) - TAIL} lines before", *lines[-TAIL:]]
-        for line in lines:
+        for line in _last(lines, TAIL):
             self._rows += wrap(lead, [(line, style)], width)
             lead = re.sub("[^│]", " ", lead)
 
@@ -218,9 +234,21 @@ def _shown(checks: list[Check]) -> list[Check]:
 
 def _because(check: Check) -> str:
     """Why a check has not simply passed: one line behind a comma, and never the attempt's own words."""
-    said = {s.label: line for s in check.sections if s.label not in FOREIGN for line in clean(s.text)[:1]}
-    reasons = [said[label] for label in (Label.FACTS, Label.EVENT, Label.CONTRACT) if label in said]
+    said: dict[Label, str] = {}
+    for label, text in _shortened([(s.label, s.text) for s in check.sections if s.label not in FOREIGN], False):
+        said.setdefault(label, next(iter(clean(text)), ""))
+    reasons = [said[label] for label in (Label.FACTS, Label.EVENT, Label.ELEMENTS, Label.CONTRACT) if label in said]
     return f", {reasons[0]}" if reasons else ""
+
+
+def _clipped(text: str, room: int) -> str:
+    """As much of a text as there is room for; nothing of it if that says nothing."""
+    return text if len(text) <= room else f"{text[: room - 1].rstrip()}…" if room > WORTH else ""
+
+
+def _last(lines: list[str], count: int) -> list[str]:
+    """The last lines, below how many stand before them."""
+    return [f"… {len(lines) - count} lines before", *lines[-count:]] if len(lines) > count else lines
 
 
 def _shortened(sections: list[tuple[Label, str]], known: bool) -> list[tuple[Label, str]]:
@@ -250,6 +278,8 @@ def _next(v: Verdict) -> str:
     """What to do now."""
     if v.verdict == "passed" or v.repeat != typed(f"grade {v.kata}"):
         return ""
+    if v.verdict == "broken":
+        return f"mend it and grade again: {v.repeat}"
     done = "right, not yet robust; mend it" if v.tiers.get(Tier.CORE) == "passed" else "mend it and grade again"
     return f"{done}, or take a hint: {typed(f'hint {v.kata}')}"
 
@@ -279,7 +309,9 @@ RIGHT = {Tier.CORE: "right", Tier.ROBUST: "all", Tier.FAST: "green"}
 
 def standing(checks: Sequence[Check], tier: Tier) -> str:
     """A tier in a word, if all of it passed, else how much of it did: `right`, `15 of 18`."""
-    mine = [check for check in checks if check.tier is tier]
+    mine = [check for check in checks if check.tier is tier and check.outcome is not Outcome.SKIPPED]
+    if not mine:
+        return Outcome.SKIPPED.value
     if all(check.outcome.harmless for check in mine):
         return RIGHT[tier] if any(check.outcome is Outcome.PASSED for check in mine) else mine[0].outcome.value
     return f"{_passed(mine)} of {len(mine)}"

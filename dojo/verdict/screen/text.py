@@ -24,15 +24,18 @@ def visible(line: str) -> str:
     return kept if len(line) <= LONGEST else kept[:LONGEST] + "…"
 
 
-def readable(name: str) -> str:
-    """The sentence that a test's name is: `TestRoPE::test_keeps_norm[one_token]`, "RoPE: keeps norm (one token)"."""
+def readable(name: str, wrong: bool = False) -> str:
+    """The sentence that a test's name is: `TestRoPE::test_keeps_norm[one_token]`, "RoPE: keeps norm (one token)".
+
+    Of a check that found a value `wrong` it is no news but a rule: "RoPE: must hold: keeps norm (one token)".
+    """
     path, bracket, case = name.partition("[")
     *parents, function = path.split("::")
     group = parents[-1].removeprefix("Test") if parents and not parents[-1].endswith(".py") else ""
     sentence = function.removeprefix("test_").replace("_", " ")
     # pytest joins parameters by "-"; the minus of a number and of an exponent is none of these.
     conditions = re.sub(r"(?<!\de)(?<=[^-])-", ", ", case.removesuffix("]")).replace("_", " ")
-    return f"{group and group + ': '}{sentence}{bracket and f' ({conditions})'}"
+    return f"{group and group + ': '}{'must hold: ' * wrong}{sentence}{bracket and f' ({conditions})'}"
 
 
 def wrap(lead: str, spans: Row, width: int | None) -> list[Row]:
