@@ -5,6 +5,8 @@ TRL, Stable-Baselines3 and CleanRL are not installed for the tests: their formul
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
@@ -41,3 +43,38 @@ def test_gae_has_its_known_values() -> None:
     advantages, returns = solution("gae").gae(torch.ones(1, 3), half, dones, torch.ones(1), gamma=0.5, lam=0.5)
     assert advantages.tolist() == [[0.96875, 0.875, 0.5]]
     assert returns.tolist() == [[1.46875, 1.375, 1.0]]
+
+
+def cleanrl_policy(logp: Tensor, old: Tensor, advantages: Tensor, clip: float) -> Tensor:
+    """CleanRL's ppo.py, transcribed."""
+    ratio = (logp - old).exp()
+    return torch.max(-advantages * ratio, -advantages * torch.clamp(ratio, 1 - clip, 1 + clip)).mean()
+
+
+def cleanrl_value(values: Tensor, old: Tensor, returns: Tensor, clip: float) -> Tensor:
+    """The same, with `clip_vloss`."""
+    clipped = old + torch.clamp(values - old, -clip, clip)
+    return 0.5 * torch.max((values - returns) ** 2, (clipped - returns) ** 2).mean()
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [("ppo_loss", cleanrl_policy), ("value_loss", cleanrl_value)])
+def test_ppos_losses_are_cleanrls(ours: str, theirs: Callable[..., Tensor]) -> None:
+    given = normal(4, 9), normal(4, 9) + 0.5 * normal(4, 9, seed=2), normal(4, 9, seed=3)
+    mask = integers(3, 4, 9) > 0
+    mine = getattr(solution("ppo"), ours)
+    agree(
+        lambda dtype: theirs(*(x[mask].to(dtype) for x in given), 0.3)[None],
+        lambda dtype: mine(*(x.to(dtype) for x in given), mask, 0.3)[None],
+    )
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "loss", "slope"),
+    [(1.5, 1.0, -1.2, 0.0), (1.5, -1.0, 1.5, 1.5), (0.5, 1.0, -0.5, -0.5), (0.5, -1.0, 0.8, 0.0)],
+)
+def test_ppo_has_its_known_values(ratio: float, advantage: float, loss: float, slope: float) -> None:
+    logp = torch.tensor([[ratio]], dtype=torch.float64).log().requires_grad_()
+    old, ones = torch.zeros_like(logp), torch.ones_like(logp)
+    found = solution("ppo").ppo_loss(logp, old, advantage * ones, ones > 0)
+    (grad,) = torch.autograd.grad(found, logp)
+    assert (round(found.item(), 9), round(grad.item(), 9)) == (loss, slope)
