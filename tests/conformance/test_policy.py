@@ -78,3 +78,38 @@ def test_ppo_has_its_known_values(ratio: float, advantage: float, loss: float, s
     found = solution("ppo").ppo_loss(logp, old, advantage * ones, ones > 0)
     (grad,) = torch.autograd.grad(found, logp)
     assert (round(found.item(), 9), round(grad.item(), 9)) == (loss, slope)
+
+
+def trl_loss(logp: Tensor, old: Tensor, ref: Tensor, advantages: Tensor, mask: Tensor, loss_type: str) -> Tensor:
+    """The loss of TRL's GRPOTrainer, transcribed; epsilon 0.1 and 0.3, beta 0.2, completions of at most 12 tokens."""
+    per_token_kl = torch.exp(ref - logp) - (ref - logp) - 1
+    coef_1 = torch.exp(logp - old)
+    coef_2 = torch.clamp(coef_1, 1 - 0.1, 1 + 0.3)
+    per_token_loss = -torch.min(coef_1 * advantages.unsqueeze(1), coef_2 * advantages.unsqueeze(1)) + 0.2 * per_token_kl
+    mask = mask.to(logp.dtype)
+    if loss_type == "grpo":
+        return ((per_token_loss * mask).sum(-1) / mask.sum(-1).clamp(min=1.0)).mean()
+    if loss_type == "bnpo":
+        return (per_token_loss * mask).sum() / mask.sum().clamp(min=1.0)
+    return (per_token_loss * mask).sum() / (per_token_loss.size(0) * 12)
+
+
+@pytest.mark.parametrize(("loss_type", "aggregate"), [("grpo", "sequence"), ("bnpo", "token"), ("dr_grpo", "constant")])
+def test_grpo_is_trls(loss_type: str, aggregate: str) -> None:
+    old, ref, advantages = normal(4, 9), normal(4, 9) + 0.7 * normal(4, 9, seed=4), normal(4, seed=3)
+    mask = integers(3, 4, 9) > 0
+    mask[2] = False
+    mine, found = solution("grpo").grpo_loss, []
+    for loss in (
+        lambda x: trl_loss(x, old, ref, advantages, mask, loss_type),
+        lambda x: mine(x, old, ref, advantages, mask, 0.1, 0.3, 0.2, aggregate, 12),
+    ):
+        logp = (normal(4, 9) + 0.5 * normal(4, 9, seed=2)).requires_grad_()
+        found.append((loss(logp), *torch.autograd.grad(loss(logp), logp)))
+    for theirs, ours in zip(*found, strict=True):
+        assert (theirs - ours).abs().max() < 1e-12
+
+
+def test_group_advantages_have_their_known_values() -> None:
+    found = solution("grpo").group_advantages(torch.tensor([[1.0, 0, 0, 1]]))
+    assert torch.allclose(found, 0.8659 * torch.tensor([[1.0, -1, -1, 1]]), atol=1e-4)
