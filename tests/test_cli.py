@@ -13,6 +13,8 @@ import pytest
 
 from dojo.cli import main
 from dojo.content.catalog import ROOT, STARTED_BY, typed
+from dojo.verdict.screen import progress_bar
+from tests import terminal
 from tests.conftest import COUNT, copy_of_project
 
 
@@ -279,12 +281,22 @@ def test_with_pdb_an_error_opens_the_debugger_in_the_attempts_own_frame_and_noth
     attempt = tmp_path / "attempt.py"
     attempt.write_text("def softmax(x, dim=-1):\n    return x.nothing\n")
     asked = dojo("grade", "softmax", "--attempt", str(attempt), "--pdb", "-k", "values_match", input="p x.shape\nq\n")
+    assert "'Tensor' object has no attribute 'nothing'. `c` goes on to the verdict, `q` leaves.\n" in asked.stdout
     assert "-> return x.nothing\n(Pdb) torch.Size([5])" in asked.stdout
-    assert "softmax: unjudged · core: 0 of 1" in asked.stdout
-    assert asked.returncode == 1
-    plain = dojo("grade", "rmsnorm", "--solution", "--pdb", stdin=subprocess.DEVNULL)
-    assert "rmsnorm: unjudged" in plain.stdout
-    assert "✗" not in plain.stdout
+    assert (asked.returncode, asked.stderr) == (1, "dojo: you left the debugger: nothing was judged\n")
+    assert "unjudged" not in asked.stdout
+
+
+def test_nothing_is_drawn_over_the_debugger_and_ctrl_c_leaves_it(tmp_path):
+    attempt = tmp_path / "attempt.py"
+    attempt.write_text("import torch\n\n\ndef softmax(x, dim=-1):\n    breakpoint()\n    return x.softmax(dim)\n")
+    words = ["grade", "softmax", "--attempt", str(attempt), "--pdb"]
+    waits = terminal.after(progress_bar.PATIENCE + 0.2, terminal.press(b"p x.shape\n"))
+    told, status = terminal.run(words, [("(Pdb)", waits), ("(Pdb)", terminal.press(b"\x03"))], ROOT)
+    assert "\x1b" not in told
+    assert "-> return x.softmax(dim)\r\n(Pdb) p x.shape\r\ntorch.Size([5])\r\n(Pdb) \r\n" in told
+    assert told.endswith("dojo: you left the debugger: nothing was judged\r\n")
+    assert status == 1
 
 
 def test_a_kata_that_is_not_begun_is_told_in_short_with_what_to_do(tmp_path):
@@ -342,7 +354,8 @@ def test_a_card_is_written_for_what_passed_and_refused_with_a_sentence_else(tmp_
         (["mock", "--resume", "nowhere"], "nowhere holds no session"),
         (["mock", "rope", "--minutes", "0"], "'0' is no number of minutes"),
         (["hunt"], "name a kata, as in `python -m dojo hunt mha`"),
-        (["hunt", "mha", "--bugs", "0"], "'0' is no number above 0"),
+        (["hunt", "mha", "--bugs", "5"], "argument --bugs: invalid choice: 5"),
+        (["hunt", "mha"], "say `--yes` where nobody can be asked"),
         (["watch", "nowhere"], "no kata or track is called 'nowhere'"),
     ],
 )

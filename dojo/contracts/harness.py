@@ -17,9 +17,8 @@ from dojo.content.signature import Signature, signature_of
 from dojo.contracts.checks import tolerance
 from dojo.contracts.checks.assertions import Wrong, match, tensor
 from dojo.contracts.checks.inputs import Call, Draw
-from dojo.contracts.checks.oracle_cache import cached, value_key
 from dojo.contracts.checks.timing import Race, race
-from dojo.contracts.checks.tolerance import Budget, Formula, is_floating
+from dojo.contracts.checks.tolerance import Budget, Formula, cached, is_floating, value_key
 from dojo.judge.protocol import Args, Kwargs, mapped
 from dojo.judge.proxy import Attempt, Callee, Module, PreparedCall
 from dojo.verdict.failures import Fault
@@ -50,7 +49,7 @@ class HouseRules:
         super().__init_subclass__(**more)
         if not hasattr(cls, "name"):
             return
-        grader = _file_of(cls)
+        grader = file_of(cls)
         cls.master = grader.parents[2] / "solutions" / grader.parent.name / grader.name
         cls.signature = signature_of(cls.master, cls.name)
         cls.axes = cls.signature.axes | getattr(cls, "axes", {})
@@ -320,7 +319,7 @@ class Harness(HouseRules):
             raise
 
 
-def _file_of(made: type) -> Path:
+def file_of(made: type) -> Path:
     """The file whose code is making this class: a grader, under whatever name it is imported."""
     frames = (frame for frame, _ in walk_stack(sys._getframe(1)))
     frame = next(frame for frame in frames if frame.f_globals.get("__name__") == made.__module__)
