@@ -34,6 +34,7 @@ TIES = {  # words of a claim, and the checks that hold it
     "attend to nothing|exact zeros": "gets_zeros",
     "mask": "mask|gets_zeros",
     "[Gg]radients?": "gradients",
+    "[Cc]onstant|no gradient": "constants_get",
     "ValueError|IndexError|refused": "refused|must_divide|index_error|value_error",
     "[Tt]ables": "tables_lose_nothing|made_once|takes_no_more|device_it_was_moved|state_dict|buffers",
     "Not allowed|forbidden": "uses_only|stays_in_pytorch",
