@@ -258,6 +258,8 @@ silu in half precision
 
 EQUIVALENT = (
     WIDER,
+    Equivalent(r"→.*(dim=1|topk\(k\))", "tokens and experts are two axes, the last of them the default."),
+    Equivalent(r"→.*self\.w3(, strict=False)?\)\):", "all tables have as many experts."),
     Equivalent(r"nn\.init\.normal_|std=", "the initialisation is not graded."),
     Equivalent(r"raise ValueError\(f.*  →", "the message names the offending values all the same."),
 )

@@ -283,6 +283,9 @@ class TestBiasedRoute(RouterContract):
         for bias, chosen in (([0.0, 0.0, 0.0, 0.0], [0, 1]), ([0.0, 0.0, 3.0, 5.0], [3, 2])):
             call = Call({"logits": logits, "bias": torch.tensor(bias), "k": 2})
             self.verify(attempt, draw, f"a bias for experts {chosen}", call)
+            self.verify(attempt, draw, f"one expert, a bias for {chosen}", call.with_inputs(k=1))
+        low = Call({"logits": logits - 46.0, "bias": torch.arange(4.0), "k": 2})
+        self.verify(attempt, draw, "scores about as small as 1e-20", low)
 
     @robust
     def test_of_equal_sums_the_lower_id_is_chosen(self, attempt: Attempt, draw: Draw) -> None:
@@ -457,6 +460,18 @@ the weights out of the graph
 
 EQUIVALENT = (
     WIDER,
-    Equivalent(r"1e-20\)  →", "a sum of sigmoids is far above it."),
+    Equivalent(
+        r"softmax\(logits.*→.*softmax\(logits(, dim|.*float16)", "PyTorch's own sums in float32, rounded once more."
+    ),
+    Equivalent(r"→.*bias\.dtype, torch\.float16", "a load that float16 rounds lies near the mean by chance alone."),
+    Equivalent(r"→  weights /=|→  choice = scores \+ bias$", "the tensor is our own; a choice has no gradient."),
+    Equivalent(r"→  ids = experts\.flatten\(\)$|→.*scatter_add\(-1", "ids are int64 and have one axis."),
+    Equivalent(r"→  share = loads\(experts, num_experts\) /", "integers divide to float32."),
+    Equivalent(
+        r"group_scores = .*→.*(mean|min\(2, size\)\)|size, 2)", "a mean of two is in the same order as their sum."
+    ),
+    Equivalent(r"→.*argsort\(descending", "the last axis is the default."),
+    Equivalent(r"→.*torch\.int64\)", "it shows on a GPU alone."),
+    Equivalent(r"→  if not 0 <= top_groups", "no group leaves no expert: k is refused, with the same 0."),
     Equivalent(r"raise ValueError\(f.*  →", "the message names the offending values all the same."),
 )
