@@ -135,7 +135,8 @@ class Contract(Harness):
             call = first.cast(dtype)
             prepared.append((self.ready(attempt, call, dtype), *self.arguments(call.to(attempt.device))))
         with suppress(Raised):  # what fails with gradients or in another dtype is for other checks to tell
-            self.ban.judge(attempt.observed(prepared, watched, counted=False, gradients=True), attempt.parts)
+            readings = attempt.observed(prepared, watched, counted=False, gradients=self.differentiable)
+            self.ban.judge(readings, attempt.parts)
         for name, make in (self.more_shapes | self.hard_cases | self.dead_rows).items():
             with suppress(Raised):  # what is not ordinary may be refused, or fail, as the field's own code does
                 calls = [self.prepare_call(attempt, make(draw))]
