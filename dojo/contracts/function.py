@@ -129,10 +129,9 @@ class Contract(Harness):
         prepared = [(each.eval(), args, kwargs) for each, args, kwargs in prepared if isinstance(each, Module)]
         if prepared:
             self.ban.judge(attempt.observed(prepared, watched, counted=False), attempt.parts)
-        first = next(iter(self.cases.values()))(draw)
         prepared = []
         for dtype in (torch.float32, torch.float64, *tolerance.HALF):
-            call = first.cast(dtype)
+            call = next(iter(self.cases.values()))(draw).cast(dtype)
             prepared.append((self.ready(attempt, call, dtype), *self.arguments(call.to(attempt.device))))
         with suppress(Raised):  # what fails with gradients or in another dtype is for other checks to tell
             readings = attempt.observed(prepared, watched, counted=False, gradients=self.differentiable)
