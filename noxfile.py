@@ -96,6 +96,12 @@ def mock(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def quiz(session: nox.Session) -> None:
+    """Answer what interviewers ask next, when it is due (-- rope)."""
+    _dojo(session, "quiz")
+
+
+@nox.session(python=False)
 def hunt(session: nox.Session) -> None:
     """Find the bug that is planted in a solution (-- mha)."""
     _dojo(session, "hunt")

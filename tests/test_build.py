@@ -279,7 +279,8 @@ def test_a_notebook_worked_in_is_never_overwritten(kata, trace):
         del node["metadata"]["dojo"]
     kata.notebook.write_text("{" if trace == "broken" else json.dumps(node))
     before = kata.notebook.read_bytes()
-    assert "worked in" in build.build(root=kata.root)[1][0]
+    why = "is no notebook: it is no JSON" if trace == "broken" else "worked in"
+    assert why in build.build(root=kata.root)[1][0]
     assert (kata.stub.read_text(), kata.notebook.read_bytes()) == (STUB, before)
 
 

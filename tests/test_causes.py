@@ -9,8 +9,7 @@ import pytest
 
 from dojo.content import catalog, master
 from dojo.contracts.checks.known_bugs import bugs_of
-from dojo.grading.options import Entry, Options
-from dojo.grading.pytest_plugin import chooser
+from dojo.grading.options import Entry, Options, chooser
 from dojo.grading.run import run
 from dojo.judge.fork_server import ForkServer
 from dojo.verdict import causes

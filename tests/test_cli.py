@@ -13,6 +13,8 @@ import pytest
 
 from dojo.cli import main
 from dojo.content.catalog import ROOT, STARTED_BY, typed
+from dojo.verdict.screen import progress_bar
+from tests import terminal
 from tests.conftest import COUNT, copy_of_project
 
 
@@ -243,12 +245,11 @@ def test_a_missing_package_names_the_remedy(graded, monkeypatch, capsys):
     assert "has no jaxtyping. `python -m pip install -e .`" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["help", "list", "build"])
+@pytest.mark.parametrize("command", ["help", "list", "next"])
 def test_a_reader_that_leaves_is_a_failure_without_traceback(command):
     reader, writer = os.pipe()
     os.close(reader)
-    words = [sys.executable, "-m", "dojo", command, *(["--check"] if command == "build" else [])]
-    run = subprocess.run(words, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE)
+    run = subprocess.run([sys.executable, "-m", "dojo", command], cwd=ROOT, stdout=writer, stderr=subprocess.PIPE)
     os.close(writer)
     assert run.returncode in (1, 141)  # rich ends its own way
     assert run.stderr == b""
@@ -279,12 +280,22 @@ def test_with_pdb_an_error_opens_the_debugger_in_the_attempts_own_frame_and_noth
     attempt = tmp_path / "attempt.py"
     attempt.write_text("def softmax(x, dim=-1):\n    return x.nothing\n")
     asked = dojo("grade", "softmax", "--attempt", str(attempt), "--pdb", "-k", "values_match", input="p x.shape\nq\n")
+    assert "'Tensor' object has no attribute 'nothing'. `c` goes on to the verdict, `q` leaves.\n" in asked.stdout
     assert "-> return x.nothing\n(Pdb) torch.Size([5])" in asked.stdout
-    assert "softmax: unjudged · core: 0 of 1" in asked.stdout
-    assert asked.returncode == 1
-    plain = dojo("grade", "rmsnorm", "--solution", "--pdb", stdin=subprocess.DEVNULL)
-    assert "rmsnorm: unjudged" in plain.stdout
-    assert "✗" not in plain.stdout
+    assert (asked.returncode, asked.stderr) == (1, "dojo: you left the debugger: nothing was judged\n")
+    assert "unjudged" not in asked.stdout
+
+
+def test_nothing_is_drawn_over_the_debugger_and_ctrl_c_leaves_it(tmp_path):
+    attempt = tmp_path / "attempt.py"
+    attempt.write_text("import torch\n\n\ndef softmax(x, dim=-1):\n    breakpoint()\n    return x.softmax(dim)\n")
+    words = ["grade", "softmax", "--attempt", str(attempt), "--pdb"]
+    waits = terminal.after(progress_bar.PATIENCE + 0.2, terminal.press(b"p x.shape\n"))
+    told, status = terminal.run(words, [("(Pdb)", waits), ("(Pdb)", terminal.press(b"\x03"))], ROOT)
+    assert "\x1b" not in told
+    assert "-> return x.softmax(dim)\r\n(Pdb) p x.shape\r\ntorch.Size([5])\r\n(Pdb) \r\n" in told
+    assert told.endswith("dojo: you left the debugger: nothing was judged\r\n")
+    assert status == 1
 
 
 def test_a_kata_that_is_not_begun_is_told_in_short_with_what_to_do(tmp_path):
@@ -303,27 +314,23 @@ def test_a_kata_that_is_not_begun_is_told_in_short_with_what_to_do(tmp_path):
     assert "Write" not in called_from(project, "grade", "softmax", "linear").stdout.split("softmax:")[0]
 
 
-def test_a_grading_is_written_as_json_and_as_a_page_too(tmp_path):
-    verdict, page = tmp_path / "verdict.json", tmp_path / "verdict.page.html"
-    done = dojo("grade", "causal_mask", "--solution", "--tier", "core", "--json", str(verdict), "--html", str(page))
-    assert done.returncode == 0, done.stderr
-    assert json.loads(verdict.read_text())[0]["verdict"] == "passed"
-    assert "causal_mask" in page.read_text()
-
-
-def test_a_card_is_written_for_what_passed_and_refused_with_a_sentence_else(tmp_path):
-    right, wrong, path = tmp_path / "right.py", tmp_path / "wrong.py", tmp_path / "card.svg"
+def test_a_grading_is_written_as_json_as_a_page_and_if_it_passes_as_a_card(tmp_path):
+    right, wrong = tmp_path / "right.py", tmp_path / "wrong.py"
     right.write_text((ROOT / "solutions/attention/causal_mask.py").read_text("utf-8"), "utf-8")
     wrong.write_text("def causal_mask(q_len, k_len=None, *, device=None):\n    return None\n", "utf-8")
-    told = dojo("grade", "causal_mask", "--attempt", str(wrong), "--share", str(path))
+    verdict, page, card = (tmp_path / name for name in ("verdict.json", "verdict.page.html", "card.svg"))
+    told = dojo("grade", "causal_mask", "--attempt", str(wrong), "--share", str(card))
     assert told.returncode == 1
-    assert f"dojo: no card was written to {path}: there is one once the core tier passes" in told.stderr
-    assert not path.exists()
-    told = dojo("grade", "causal_mask", "--attempt", str(right), "--share", str(path))
-    assert told.returncode == 0
-    assert f"{path} is a card to share: kata, tiers and time, and nothing about you" in told.stdout
-    assert "causal_mask" in path.read_text("utf-8")
-    assert str(tmp_path) not in path.read_text("utf-8")
+    assert f"dojo: no card was written to {card}: there is one once the core tier passes" in told.stderr
+    assert not card.exists()
+    words = ["--json", str(verdict), "--html", str(page), "--share", str(card)]
+    told = dojo("grade", "causal_mask", "--attempt", str(right), *words)
+    assert told.returncode == 0, told.stderr
+    assert json.loads(verdict.read_text())[0]["verdict"] == "passed"
+    assert "causal_mask" in page.read_text()
+    assert f"{card} is a card to share: kata, tiers and time, and nothing about you" in told.stdout
+    assert "causal_mask" in card.read_text("utf-8")
+    assert str(tmp_path) not in card.read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -342,7 +349,8 @@ def test_a_card_is_written_for_what_passed_and_refused_with_a_sentence_else(tmp_
         (["mock", "--resume", "nowhere"], "nowhere holds no session"),
         (["mock", "rope", "--minutes", "0"], "'0' is no number of minutes"),
         (["hunt"], "name a kata, as in `python -m dojo hunt mha`"),
-        (["hunt", "mha", "--bugs", "0"], "'0' is no number above 0"),
+        (["hunt", "mha", "--bugs", "5"], "argument --bugs: invalid choice: 5"),
+        (["hunt", "mha"], "say `--yes` where nobody can be asked"),
         (["watch", "nowhere"], "no kata or track is called 'nowhere'"),
     ],
 )

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+import subprocess
+import sys
+import time
+
 import pytest
 
+from dojo.content import catalog, master
 from dojo.contracts.checks.assertions import fail
-from dojo.contracts.checks.known_bugs import Bug
-from dojo.grading.diagnosis import Diagnosis
+from dojo.contracts.checks.known_bugs import Bug, bugs_of
+from dojo.grading.diagnosis import QUESTIONS, Diagnosis
 from dojo.verdict.failures import Fault
+from tests.conftest import Grade, failures
 
 
 def fault(facts: str) -> Fault:
@@ -45,3 +52,30 @@ def test_one_small_check_does_not_outweigh_the_values() -> None:
 def test_half_of_the_failed_checks_are_enough() -> None:
     table = {"tables cast": {"far": "1", "cast": "1"}}
     assert told(diagnosis(table), {"values": "7", "far": "1", "cast": "1"}) == [None, "tables cast", "tables cast"]
+
+
+def test_questions_are_counted_and_no_clock_has_a_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    hours = itertools.count(0, 3600)
+    for clock in ("perf_counter", "monotonic", "process_time", "time"):
+        monkeypatch.setattr(time, clock, lambda: next(hours))
+    table = {f"bug {n}": {"values": "no"} for n in range(QUESTIONS - 1)} | {"the last": {"values": "1"}}
+    assert told(diagnosis(table), {"values": "1"}) == ["the last"]
+    asked: list[str] = []
+    many = Diagnosis([Bug(str(n), "", ()) for n in range(QUESTIONS - 1)], lambda bug, check: asked.append(bug.name))
+    assert told(many, dict.fromkeys("abc", "1")) == [None, None, None]
+    assert len(asked) == QUESTIONS
+
+
+@pytest.mark.proof
+def test_a_busy_machine_gives_the_same_diagnosis(graded: Grade) -> None:
+    kata = catalog.katas()["seq2seq"]
+    source = master.read_text(kata.master)
+    bug = next(bug for bug in bugs_of(kata) if bug.fits(source))
+    spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
+    try:
+        verdict = graded("seq2seq", bug.plant(source), tier="core")
+    finally:
+        for each in spinning:
+            each.kill()
+            each.wait()
+    assert {check.diagnosis for check in failures(verdict)} == {bug.name}

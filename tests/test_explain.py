@@ -290,9 +290,9 @@ def test_rows_that_do_not_sum_to_one(weights):
     assert "rows along key that should be all zero have a sum (from 1 to 1)" in uniform
     alive = weights[0]
     scaled = pattern((alive * torch.rand(5)).float(), alive, axes=WEIGHTS[1:])
-    assert "rows do not sum to 1 along key (sums from 0." in scaled
+    assert "the sums along key are not 1, but from 0." in scaled
     other = pattern(torch.softmax(torch.randn(3, 5, 5), 1), alive, axes=WEIGHTS[1:])
-    assert "rows do not sum to 1 along key; along query they do instead" in other
+    assert "the sums along key are not 1; those along query are" in other
 
 
 def test_infinities_that_agree_are_right(expected):

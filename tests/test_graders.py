@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from dojo.content import catalog, master
+from dojo.contracts.checks.candidate_test import corpus
 from dojo.contracts.checks.known_bugs import Bug, bugs_of
 from dojo.grading import claims
 from dojo.grading.diagnosis import PYTHONS_OWN, Diagnosis
@@ -23,6 +24,14 @@ from tests.conftest import SEED, Grade, failures, on_core, told
 
 KATAS = catalog.katas()
 RIGHT = [(kata, style) for kata in KATAS for style in right_attempts(kata)]
+# The tests that attempts define take a worker for each program that they are tried on.
+TESTED = [
+    (name, style)
+    for name in KATAS
+    if "test" in master.names(KATAS[name])
+    for style in ("the_solution", *right_attempts(name))
+]
+PROGRAM = "not Testtest"
 CLOCK = "test_time_stays_near_the_reference"
 RACED = {"softmax", "swiglu"}  # a contract of functions and one of modules: their race is the same in every kata
 FEWEST_BUGS = {"rope": 12, "mha": 12, "gqa": 12, "lm": 12}
@@ -30,8 +39,25 @@ FEWEST_BUGS = {"rope": 12, "mha": 12, "gqa": 12, "lm": 12}
 
 @pytest.mark.parametrize("name", KATAS, ids=lambda name: f"kata_{name}_")
 def test_solution_passes(name: str, graded: Grade) -> None:
-    verdict = graded(name, master.read_text(KATAS[name].master))
+    verdict = graded(name, master.read_text(KATAS[name].master), keyword=f"{PROGRAM} or the_program")
     assert verdict.verdict == "passed", told(verdict)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(("name", "style"), TESTED, ids=[f"kata_{name}_{style}" for name, style in TESTED])
+def test_right_test_passes(name: str, style: str, graded: Grade) -> None:
+    source = right_attempts(name).get(style) or master.read_text(KATAS[name].master)
+    verdict = graded(name, source, keyword="Testtest")
+    assert verdict.verdict == "passed", told(verdict)
+
+
+@pytest.mark.parametrize("name", dict.fromkeys(name for name, _ in TESTED))
+def test_stub_is_the_solution_with_the_planted_bugs(name: str) -> None:
+    kata = KATAS[name]
+    stub, source = master.stub_text(kata), master.read_text(kata.master)
+    for bug in (bug for bug in bugs_of(kata) if bug.name in catalog.load(kata.grader).Testtest.planted):
+        source = bug.plant(source)
+    assert corpus.program(stub) == corpus.program(source)
 
 
 @pytest.mark.parametrize("name", KATAS, ids=lambda name: f"kata_{name}_")
@@ -41,7 +67,7 @@ def test_stub_is_not_started(name: str, graded: Grade) -> None:
 
 @pytest.mark.parametrize(("name", "style"), RIGHT, ids=[f"kata_{name}_{style}" for name, style in RIGHT])
 def test_right_attempt_passes(name: str, style: str, graded: Grade) -> None:
-    verdict = graded(name, right_attempts(name)[style], keyword=f"not {CLOCK}")
+    verdict = graded(name, right_attempts(name)[style], keyword=f"{PROGRAM} and not {CLOCK}")
     assert verdict.verdict == "passed", told(verdict)
 
 
@@ -75,6 +101,8 @@ def test_kata_has_its_bugs_and_its_right_attempts(name: str) -> None:
 
 def troubles(kata: catalog.Kata, server: ForkServer, brief: bool) -> list[str]:
     """What is wrong with the kill matrix of a kata, a line each; if brief, without the bugs that it takes over."""
+    if "test" in master.names(kata):  # programs that train, and wait for torch's optimisers in each new worker
+        server = server.for_tests()
     options, source = Options(SEED), master.read_text(kata.master)
     every = {bug.name: bug for bug in bugs_of(kata)}
     own = {bug.name for bug in catalog.load(kata.grader).BUGS.own}

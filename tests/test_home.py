@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pty
-import select
-import signal
-import struct
 import sys
-import termios
-import time
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-import pyte
 import pytest
 
 from dojo.cli import home, main
@@ -23,71 +14,8 @@ from dojo.content import catalog
 from dojo.practice import progress, schedule
 from dojo.practice.database import remember
 from tests.conftest import COUNT, copy_of_project
+from tests.terminal import Terminal
 from tests.test_memory import attempt
-
-PATIENCE = 20.0
-KEYS = {"down": b"\x1b[B", "up": b"\x1bOA", "end": b"\x1b[F", "page down": b"\x1b[6~"}
-
-
-class Terminal:
-    """A process in a terminal of rows and columns, and what its screen shows."""
-
-    def __init__(self, folder: Path, rows: int, columns: int, **environment: str) -> None:
-        self.process, self.end = pty.fork()
-        if self.process == 0:
-            os.chdir(folder)
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-            for name in ("COLUMNS", "LINES", "NO_COLOR", "VISUAL", "EDITOR"):
-                os.environ.pop(name, None)
-            os.environ.update({"TERM": "xterm-256color", "PYTHONPATH": str(folder)} | environment)
-            script = "import sys; from dojo.cli.main import script; sys.exit(script())"
-            # readline has put LINES and COLUMNS where os.environ does not see them
-            os.execve(sys.executable, [sys.executable, "-c", script], dict(os.environ))
-        self.screen = pyte.Screen(columns, rows)
-        self.stream = pyte.ByteStream(self.screen)
-        self.resize(rows, columns)
-
-    def resize(self, rows: int, columns: int) -> None:
-        self.screen.resize(rows, columns)
-        fcntl.ioctl(self.end, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def press(self, *keys: str) -> None:
-        for key in keys:
-            os.write(self.end, KEYS.get(key, key.encode()))
-
-    def shows(self, words: str, without: str = "any key") -> list[str]:
-        """The screen's lines once it shows these words, and not the others."""
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            if select.select([self.end], [], [], 0.05)[0]:
-                try:
-                    self.stream.feed(os.read(self.end, 1 << 16))
-                except OSError:  # the process has ended
-                    break
-            elif words in (shown := "\n".join(self.screen.display)) and without not in shown:
-                break
-        lines = [line.rstrip() for line in self.screen.display]
-        assert words in "\n".join(lines), "\n".join(lines)
-        return lines
-
-    def status(self) -> int:
-        """How the process ended."""
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            if select.select([self.end], [], [], 0.05)[0]:
-                try:
-                    os.read(self.end, 1 << 16)
-                except OSError:
-                    break
-        return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
-
-    def close(self) -> None:
-        try:
-            os.kill(self.process, signal.SIGKILL)
-            os.waitpid(self.process, 0)
-        except (ProcessLookupError, ChildProcessError):
-            pass
-        os.close(self.end)
 
 
 @pytest.fixture(scope="module")

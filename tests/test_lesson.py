@@ -8,7 +8,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -16,21 +16,23 @@ import psutil
 import pytest
 from jupyter_client.client import KernelClient
 from jupyter_client.manager import KernelManager, start_new_kernel
+from jupytext.config import load_jupytext_config, notebook_formats
+from jupytext.paired_paths import paired_paths
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
 from dojo.content import catalog, master
 from dojo.content.catalog import Trouble
 from dojo.notebook import api, capture
-from dojo.practice import progress
+from dojo.practice import lesson
 from dojo.verdict.causes import causes
 from dojo.verdict.screen.text import readable
+from dojo.verdict.types import Outcome
 from tests.conftest import Grade
 
 # A kernel takes seconds to start: the other katas are for `nox -s proof`.
 KATAS = [pytest.param(name, marks=[] if name == "rope" else pytest.mark.proof) for name in catalog.katas()]
 RIGHT = master.solution_code(master.read_text(catalog.katas()["softmax"].master))
-Run = Callable[..., list[str]]
 WRONG = """\
 import torch
 
@@ -53,18 +55,33 @@ def kernel(project: Path) -> Iterator[tuple[KernelManager, KernelClient]]:
     manager.shutdown_kernel(now=True)
 
 
-@pytest.fixture
-def run(project: Path) -> Run:
-    """`run(*cells)` is what each code cell says as text, run top to bottom in a fresh kernel."""
+def run(project: Path, *cells: str | dict) -> list[str]:
+    """What each code cell says as text, run top to bottom in a fresh kernel."""
+    node = new_notebook(cells=[new_code_cell(cell) if isinstance(cell, str) else cell for cell in cells])
+    NotebookClient(node, timeout=120, resources={"metadata": {"path": str(project / "notebooks" / "basics")}}).execute()
+    return [said(cell) for cell in node.cells if cell.cell_type == "code"]
 
-    def run(*cells: str | dict) -> list[str]:
-        node = new_notebook(cells=[new_code_cell(cell) if isinstance(cell, str) else cell for cell in cells])
-        NotebookClient(
-            node, timeout=120, resources={"metadata": {"path": str(project / "notebooks" / "basics")}}
-        ).execute()
-        return [said(cell) for cell in node.cells if cell.cell_type == "code"]
 
-    return run
+IMPORT = "import sys; sys.path.append('../..'); from dojo import check, hint, reveal, history, next_kata"
+CALLS = ["hint('mqa')", "reveal('mqa')", "reveal('mqa', spoil=True)", "history('mqa')", "next_kata()"]
+CALLS += ["check('mqqa')", "hint('rpoe')"]
+
+
+@pytest.fixture(scope="module")
+def shown(project: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What calls say in one kernel, for each takes seconds to start: of each step the output of its last cell."""
+    steps = {
+        "crash": [IMPORT, "def softmax(x, dim=-1):\n    return x.no_such_method()", "check('softmax')"],
+        "right": [RIGHT, "check('softmax', 7)"],
+        "forgotten": ["right = softmax\ndel softmax", "check('softmax')"],
+        "nothing": ["softmax = None", "check('softmax')"],
+        "remembered": ["softmax = right", "check('softmax')"],
+        "wrong": [WRONG, "check('softmax', 7)"],
+    } | {call: [call] for call in CALLS}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DOJO_HOME", str(tmp_path_factory.mktemp("home")))
+        outputs = iter(run(project, *(cell for cells in steps.values() for cell in cells)))
+    return {name: [next(outputs) for _ in cells][-1] for name, cells in steps.items()}
 
 
 def said(cell: dict) -> str:
@@ -73,71 +90,72 @@ def said(cell: dict) -> str:
 
 
 @pytest.mark.parametrize("name", KATAS)
-def test_a_notebook_runs_untouched_and_passes_with_the_solution_in_its_cells(
-    project: Path, run: Run, name: str
-) -> None:
+def test_a_notebook_runs_untouched_and_passes_with_the_solution_in_its_cells(project: Path, name: str) -> None:
     kata = catalog.katas(project)[name]
     node = nbformat.read(kata.notebook, as_version=4)
     answer = master.solution_code(master.read_text(kata.master))
-    *shown, untouched, _, passed = run(*node.cells, answer, node.cells[-1].source)
-    assert shown[0].strip(), "the example prints its numbers"
+    *examples, untouched, _, passed = run(project, *node.cells, answer, node.cells[-1].source)
+    assert examples[0].strip(), "the example prints its numbers"
     assert f"{name}: not started" in untouched
     assert f"{name}: passed" in passed
 
 
 @pytest.mark.parametrize("name", KATAS)
-def test_a_lesson_runs_top_to_bottom(project: Path, name: str) -> None:
+def test_a_lesson_comes_with_its_figures_and_without_a_script(project: Path, name: str) -> None:
     kata = catalog.katas(project)[name]
-    assert f"lessons/{name}.ipynb is the explained solution" in progress.write_lesson(kata)
-    script = (project / "lessons" / f"{name}.py").read_text()
-    assert "SOLUTION" not in script
-    assert master.explanation(kata).splitlines()[0] in script
-    if "matplotlib" in script:
-        node = nbformat.read(project / "lessons" / f"{name}.ipynb", as_version=4)
-        NotebookClient(node, timeout=120, resources={"metadata": {"path": str(project)}}).execute()
-        pictures = [o for c in node.cells for o in c.get("outputs", []) if "image/png" in o.get("data", {})]
-        assert len(pictures) == script.count("plt.show()")
+    told = lesson.write(kata)
+    path = project / "lessons" / f"{name}.ipynb"
+    node = nbformat.read(path, as_version=4)
+    code = "\n".join(cell.source for cell in node.cells)
+    assert "SOLUTION" not in code
+    assert master.explanation(kata).splitlines()[0] in code
+    pictures = [o for c in node.cells for o in c.get("outputs", []) if "image/png" in o.get("data", {})]
+    assert len(pictures) == code.count("plt.show()")
+    with_figures = " with its figures" * bool(pictures)
+    assert told == f"lessons/{name}.ipynb is the explained solution{with_figures}. `nox -s lab` opens JupyterLab."
+    assert [each.name for each in path.parent.glob(f"{name}.*")] == [path.name]
+    formats = notebook_formats(node, load_jupytext_config(str(path)), str(path))
+    assert [each for each, _ in paired_paths(str(path), {"extension": ".ipynb"}, formats)] == [str(path)]
+
+
+def test_a_lesson_without_matplotlib_says_where_its_figures_are(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert lesson.write(catalog.katas(project)["sdpa"]) == (
+        "lessons/sdpa.ipynb is the explained solution. `nox -s lab` opens JupyterLab. "
+        "Its figures are drawn when you run it there: there is no matplotlib here."
+    )
 
 
 def test_a_lesson_worked_in_is_kept_when_it_is_made_again(project: Path) -> None:
     kata = catalog.katas(project)["linear"]
-    progress.write_lesson(kata)
-    assert "before" not in progress.write_lesson(kata)
-    path = project / "lessons" / "linear.py"
-    path.write_text(path.read_text() + "\nmine = 1\n")
-    assert "(before: .dojo/kept/linear-" in progress.write_lesson(kata)
-    assert any("mine = 1" in copy.read_text() for copy in (kata.home / "kept").glob("linear-*.py"))
+    lesson.write(kata)
+    assert "before" not in lesson.write(kata)
+    path = project / "lessons" / "linear.ipynb"
+    path.write_text(path.read_text() + "\n")
+    assert "(before: .dojo/kept/linear-" in lesson.write(kata)
+    assert any(copy.read_text().endswith("\n\n") for copy in (kata.home / "kept").glob("linear-*.ipynb"))
 
 
-IMPORT = "import sys; sys.path.append('../..'); from dojo import check, hint, reveal, history, next_kata"
-
-
-def test_the_verdict_in_a_notebook_is_the_verdict_on_the_saved_file(run: Run, graded: Grade) -> None:
-    for source in (RIGHT, WRONG):
-        shown = run(IMPORT, source, "check('softmax', 7)")[-1]
-        judged = graded("softmax", source, seed=7)
+def test_the_verdict_in_a_notebook_is_the_verdict_on_the_saved_file(shown: dict[str, str], graded: Grade) -> None:
+    for step, source in (("right", RIGHT), ("wrong", WRONG)):
+        judged, told = graded("softmax", source, seed=7), shown[step]
         for cause in causes(judged.checks):
-            assert readable(cause.check.name) in shown
-            assert cause.also in shown
-        assert f"softmax: {judged.verdict}" in shown
+            assert readable(cause.check.name, cause.check.outcome is Outcome.WRONG) in told
+            assert cause.also in told
+        assert f"softmax: {judged.verdict}" in told
         for diagnosis in filter(None, (check.diagnosis for check in judged.checks)):
-            assert diagnosis.split(":")[0] in shown.replace("\n", " ")
+            assert diagnosis.split(":")[0] in told.replace("\n", " ")
 
 
-def test_what_a_kernel_forgot_or_redefined_counts_and_not_what_the_cells_say(run: Run) -> None:
-    again = "right = softmax\ndel softmax"
-    cells = [IMPORT, RIGHT, again, "check('softmax')", "softmax = None", "check('softmax')"]
-    *_, forgotten, _, nothing, _, passed = run(*cells, "softmax = right", "check('softmax')")
-    assert "none of softmax is defined here yet" in forgotten
-    assert "softmax: passed" not in nothing
-    assert "softmax: passed" in passed
+def test_what_a_kernel_forgot_or_redefined_counts_and_not_what_the_cells_say(shown: dict[str, str]) -> None:
+    assert "none of softmax is defined here yet" in shown["forgotten"]
+    assert "softmax: passed" not in shown["nothing"]
+    assert "softmax: passed" in shown["remembered"]
 
 
-def test_a_crash_names_the_cell_and_the_line(run: Run) -> None:
-    source = "def softmax(x, dim=-1):\n    return x.no_such_method()"
-    shown = run(IMPORT, source, "check('softmax')")[-1]
-    assert "cell [2]" in shown
-    assert "return x.no_such_method()" in shown
+def test_a_crash_names_the_cell_and_the_line(shown: dict[str, str]) -> None:
+    assert "cell [2]" in shown["crash"]
+    assert "return x.no_such_method()" in shown["crash"]
 
 
 def test_interrupting_the_kernel_interrupts_the_grading_and_leaves_no_process(kernel) -> None:
@@ -172,26 +190,10 @@ def test_interrupting_the_kernel_interrupts_the_grading_and_leaves_no_process(ke
     assert any("interrupted, and not judged" in text for text in texts)
 
 
-def test_hint_reveal_history_and_next_speak_in_a_notebook(
-    project: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DOJO_HOME", str(tmp_path))
-    calls = ["hint('mqa')", "reveal('mqa')", "reveal('mqa', spoil=True)", "history('mqa')", "next_kata()"]
-    _, *shown = run(IMPORT, *calls, "check('mqqa')", "hint('rpoe')")
-    for text, expected in zip(
-        shown,
-        (
-            "hint 1 of",
-            "stays hidden",
-            "class MultiQueryAttention",
-            "mqa",
-            "min — ",
-            "did you mean mqa",
-            "mean rope",
-        ),
-        strict=True,
-    ):
-        assert expected in text
+def test_hint_reveal_history_and_next_speak_in_a_notebook(shown: dict[str, str]) -> None:
+    said = ["hint 1 of", "stays hidden", "class MultiQueryAttention", "mqa", "min — ", "did you mean mqa", "mean rope"]
+    for call, expected in zip(CALLS, said, strict=True):
+        assert expected in shown[call]
 
 
 def script(project: Path, source: str, home: Path) -> str:
@@ -204,15 +206,35 @@ def script(project: Path, source: str, home: Path) -> str:
     return done.stdout
 
 
-def test_in_a_plain_script_the_same_calls_print_text(project: Path, tmp_path: Path) -> None:
-    calls = "from dojo import check, hint, next_kata\n\ncheck('softmax')\nhint('rope', again=True)\nnext_kata(1)\n"
-    shown = script(project, WRONG + calls, tmp_path)
-    for expected in ("grading softmax", "softmax: failed", "✗", "hint 1 of"):
-        assert expected in shown
+def test_in_a_plain_script_the_same_calls_print_text_and_a_helper_of_the_users_own_travels(
+    project: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "my_helpers.py").write_text("def shifted(x, dim):\n    return x - x.amax(dim, keepdim=True)\n")
+    source = textwrap.dedent("""
+        from dojo import check, hint, next_kata
+        from my_helpers import shifted
+
+        check("softmax")
+        hint("rope", again=True)
+        next_kata(1)
+
+
+        def softmax(x, dim=-1):
+            wide = shifted(x.double(), dim).exp()
+            return (wide / wide.sum(dim, keepdim=True)).to(x.dtype)
+
+
+        check("softmax")
+    """)
+    first, _, second = script(project, WRONG + source, tmp_path).partition("hint 1 of")
+    for expected in ("grading softmax", "softmax: failed", "✗"):
+        assert expected in first
+    assert "softmax: passed" in second
 
 
 def test_a_check_left_in_a_graded_file_does_nothing(graded) -> None:
-    assert graded("softmax", f"from dojo import check\n{RIGHT}\ncheck('softmax')\n").verdict == "passed"
+    source = f"from dojo import check\n{RIGHT}\ncheck('softmax')\n"
+    assert graded("softmax", source, tier="core").verdict == "passed"
 
 
 def test_what_cannot_travel_is_told_in_a_sentence() -> None:
@@ -225,23 +247,6 @@ def test_what_cannot_travel_is_told_in_a_sentence() -> None:
     large = bytes(capture.LIMIT + 1)
     with pytest.raises(Trouble, match=r"softmax .* 16 MiB; 16 may travel"):
         capture.capture(kata, {"softmax": lambda x, dim=-1, large=large: x}, {})
-
-
-def test_a_helper_from_a_module_of_the_users_own_travels_too(project: Path, tmp_path: Path) -> None:
-    (tmp_path / "my_helpers.py").write_text("def shifted(x, dim):\n    return x - x.amax(dim, keepdim=True)\n")
-    source = textwrap.dedent("""\
-        from dojo import check
-        from my_helpers import shifted
-
-
-        def softmax(x, dim=-1):
-            wide = shifted(x.double(), dim).exp()
-            return (wide / wide.sum(dim, keepdim=True)).to(x.dtype)
-
-
-        check("softmax")
-    """)
-    assert "softmax: passed" in script(project, source, tmp_path)
 
 
 def test_the_text_of_an_attempt_is_its_imports_and_what_it_uses(monkeypatch: pytest.MonkeyPatch) -> None:

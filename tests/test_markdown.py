@@ -21,7 +21,7 @@ LINK = re.compile(r"\x1b\]8;([^\x1b]*)\x1b\\")
 
 def prose(kata):
     """All that is shown of a kata as Markdown."""
-    return "\n\n".join([master.statement(kata), *master.hints(kata), master.explanation(kata), master.questions(kata)])
+    return "\n\n".join([master.statement(kata), *master.hints(kata), master.explanation(kata), master.follow_ups(kata)])
 
 
 def page(text, columns=100):
@@ -51,6 +51,7 @@ def test_no_latex_is_left_of_any_formula(kata):
         (r"\frac{x_i - \mu}{\sqrt{\sigma^2 + \varepsilon}} \cdot w_i", "(xᵢ - μ)/√(σ² + ε) · wᵢ"),
         (r"\mathrm{softmax}\!\left(\frac{Q_h K_h^\top}{\sqrt{d}}\right) V_h", "softmax(Qₕ Kₕᵀ / √d) Vₕ"),
         (r"\tfrac12 \Big(1 + \mathrm{erf}\big(x / \sqrt 2\big)\Big)", "½ (1 + erf(x / √2))"),
+        (r"\bar x = \textstyle\sum_i \lVert x_i \rVert, \tilde y", "x\u0304 = ∑ᵢ ‖xᵢ‖, y\u0303"),
         (r"\tfrac{8}{3} d_{\mathrm{model}} \le 10^{-5}", "(8/3) d_model ≤ 10⁻⁵"),
         (r"\varphi = p \cdot \theta^{-2i/\text{head\_dim}}", "φ = p · θ^(-2i/head_dim)"),
         (r"M_{ij} = \begin{cases} 0 & j \le i \\ -\infty & j > i \end{cases}", "Mᵢⱼ = 0 for j ≤ i, -∞ for j > i"),

@@ -11,7 +11,7 @@ import torch
 
 from dojo.content import catalog, master
 from dojo.contracts import Contract, fast
-from dojo.contracts.checks import oracle_cache
+from dojo.contracts.checks import tolerance
 from dojo.grading import parallel, run
 from dojo.grading.options import Entry, Options
 from dojo.judge.fork_server import ForkServer
@@ -91,7 +91,7 @@ def test_shares_are_about_equally_long() -> None:
 
 
 def test_what_is_remembered_is_what_was_computed_and_leaves_the_generator_alike(monkeypatch) -> None:
-    monkeypatch.setattr(oracle_cache, "_known", {})
+    monkeypatch.setattr(tolerance, "_known", {})
     made: list[int] = []
 
     def compute(generator: torch.Generator) -> float:
@@ -101,9 +101,7 @@ def test_what_is_remembered_is_what_was_computed_and_leaves_the_generator_alike(
     ends = []
     for _ in range(2):
         generator = torch.Generator().manual_seed(7)
-        value = oracle_cache.cached(
-            ("key", oracle_cache.value_key(torch.ones(3))), lambda g=generator: compute(g), generator
-        )
+        value = tolerance.cached(("key", tolerance.value_key(torch.ones(3))), lambda g=generator: compute(g), generator)
         ends.append((value, float(torch.rand((), generator=generator))))
     assert ends[0] == ends[1]
     assert len(made) == 1
@@ -111,9 +109,9 @@ def test_what_is_remembered_is_what_was_computed_and_leaves_the_generator_alike(
 
 def test_equal_contents_are_one_key_and_others_are_not() -> None:
     x = torch.arange(6.0).reshape(2, 3)
-    assert oracle_cache.value_key({"x": x}) == oracle_cache.value_key({"x": x.T.contiguous().T})
+    assert tolerance.value_key({"x": x}) == tolerance.value_key({"x": x.T.contiguous().T})
     others = [x.double(), x.reshape(3, 2), x + 1, x.int()]
-    assert len({oracle_cache.value_key(x), *map(oracle_cache.value_key, others)}) == 5
+    assert len({tolerance.value_key(x), *map(tolerance.value_key, others)}) == 5
 
 
 def test_a_check_that_outlives_the_watchdog_is_our_fault_and_the_others_go_on(

@@ -31,7 +31,7 @@ MASTER = '''\
 # %% [markdown]
 # # Made up
 #
-# **Write** five things.
+# **Write** six things.
 
 # %%
 import torch
@@ -55,6 +55,13 @@ def doubled(grads: list[Float[Tensor, "..."] | None]) -> tuple[list[Float[Tensor
     ### BEGIN SOLUTION
     sums = [g.sum() for g in grads if g is not None]
     return [None if g is None else 2 * g for g in grads], sum(sums)
+    ### END SOLUTION
+
+
+def place(x: Float[Tensor, "batch n"]) -> Int[Tensor, "batch"]:
+    """Where the largest stands."""
+    ### BEGIN SOLUTION
+    return x.argmax(-1)
     ### END SOLUTION
 
 
@@ -113,7 +120,7 @@ class Descent(torch.optim.Optimizer):
 GRADER = """\
 import torch
 
-from dojo.contracts import Attempt, Call, Callee, Contract, Draw, ModuleContract, core, fail, match
+from dojo.contracts import Attempt, Ban, Call, Callee, Contract, Draw, ModuleContract, core, fail, match
 
 
 def largest(init, params, x, prior):
@@ -128,6 +135,10 @@ def gathered(init, params, x, prior):
 
 def both(init, params, grads):
     return [g if g is None else g + g for g in grads], torch.cat([g.flatten() for g in grads if g is not None]).sum()
+
+
+def placed(init, params, x):
+    return x.sort(-1).indices[..., -1]
 
 
 def shifted(init, params, x):
@@ -161,6 +172,21 @@ class TestDoubled(Contract):
     @classmethod
     def call(cls, d: Draw, n: int = 3) -> Call:
         return Call({"grads": [d.normal(n, 2), None, d.normal(n)]})
+
+
+class TestPlace(Contract):
+    name = "place"
+    oracle = placed
+    variants = (placed, placed, placed)
+    differentiable = False
+    ban = Ban("topk")
+    cases = {"small": {}}
+    timed = {"batch": 512, "n": 512}
+    time_limit = 40.0
+
+    @classmethod
+    def call(cls, d: Draw, batch: int = 3, n: int = 5) -> Call:
+        return Call({"x": d.normal(batch, n)})
 
 
 class TestShifted(ModuleContract):
@@ -275,6 +301,7 @@ WRONG = {
         "def best(x, prior):\n    f = (x + prior).detach().max(-1)\n    return f.values, f.indices",
         "no gradient of x comes back",
     ),
+    "a place by what is banned": ("def place(x): return x.topk(1).indices[..., 0]", "topk` is not allowed"),
     "zeros for None": (
         "def doubled(grads):\n    s = sum(g.sum() for g in grads if g is not None)\n"
         "    return [torch.zeros(1) if g is None else 2 * g for g in grads], s",

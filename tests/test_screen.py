@@ -12,13 +12,15 @@ import sys
 import termios
 import threading
 import time
+from dataclasses import replace
 from fcntl import ioctl
 from pathlib import Path
 
 import pytest
 
+from dojo.content.catalog import katas
 from dojo.verdict.screen import progress_bar
-from dojo.verdict.screen.terminal import Screen
+from dojo.verdict.screen.terminal import ROWS, Screen
 from dojo.verdict.screen.text import LONGEST, clean, readable
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
 
@@ -68,7 +70,7 @@ rope · katas/rope.py · cpu · torch 2.13.0 · seed 4711
   ✗ core   1 of 2
   ✗ robust 0 of 1
   ✓ fast   1 of 1 · 2 neither passed nor failed: see --verbose
-  ✗ core · score depends only on distance (half precision)
+  ✗ core · must hold: score depends only on distance (half precision)
   must hold   │ The score depends only on the distance.
   elements    │ 2 of 8 elements are off
               │ first [seq 1]: got 1, expected 2
@@ -77,7 +79,7 @@ rope · katas/rope.py · cpu · torch 2.13.0 · seed 4711
   ✗ robust · refuses odd dim: crashed
   traceback   │ katas/rope.py, line 3
               │ ValueError: [no]
-rope: failed · core: 1 of 2 · robust: 0 of 1 · fast: skipped · 1.2 s
+rope: failed · core: 1 of 2 · robust: 0 of 1 · fast: undecided · 1.2 s
 
 """
     )
@@ -90,7 +92,7 @@ def test_a_passed_kata():
 
 def test_every_check_has_a_line_where_all_is_asked_for():
     text = plain(verdict(checks=FAILING), verbose=True)
-    assert "  core\n    ✓  1 keeps norm\n    ✗  1 score depends" in text
+    assert "  core\n    ✓  1 keeps norm\n    ✗  1 must hold: score depends" in text
     assert "    -  1 runs on the gpu: skipped, no GPU here\n    ?  1 time: undecided (1.3 s)\n" in text
 
 
@@ -116,7 +118,7 @@ def test_a_broken_file_shows_the_end_of_its_traceback():
 def test_every_outcome_has_its_word():
     for outcome in set(Outcome) - {Outcome.PASSED, Outcome.DESELECTED, Outcome.WRONG}:
         assert f" keeps norm: {outcome.value}\n" in plain(verdict(checks=[failed(outcome=outcome)]))
-    assert " core · keeps norm\n" in plain(verdict(checks=[failed()]))
+    assert " core · must hold: keeps norm\n" in plain(verdict(checks=[failed()]))
     fault = plain(verdict(checks=[failed(outcome=Outcome.GRADER_ERROR)]))
     assert "This is a fault of the grader, not of your attempt." in fault
 
@@ -126,9 +128,32 @@ def test_the_third_cause_and_those_after_it_have_a_line_each():
     checks[6].diagnosis = "pairs the halves"
     text = plain(verdict(checks=checks))
     assert [f"facts       │ fact {i}\n" in text for i in range(10)] == [True] * 2 + [False] * 8
-    assert "  ✗ core · 3, fact 3\n" in text
-    assert "  ✗ core · 6, pairs the halves\n  ✗ core · 7, fact 7\n  … and 2 more causes: see --verbose\n" in text
+    assert "  ✗ core · must hold: 3, fact 3\n" in text
+    assert "  ✗ core · must hold: 6, pairs the halves\n  ✗ core · must hold: 7, fact 7\n" in text
+    assert "  ✗ core · must hold: 7, fact 7\n  … and 2 more causes: see --verbose\n" in text
     assert all(f"│ fact {i}\n" in plain(verdict(checks=checks), verbose=True) for i in range(10))
+
+
+def test_where_the_screen_is_full_a_known_mistake_is_told_in_fewer_words():
+    check = failed(
+        contract="result matches the definition",
+        practice="Padding turns into nan. Much code does this: fine without padding.",
+        facts="shape (8,), float32\n2 of 8 elements are nan, where the expected has none",
+        input="\n".join(f"part {i} of the input" for i in range(6)),
+        elements="2 of 8 elements are off\nfirst [seq 1]: got nan, expected 2",
+        diagnosis="equals a mean over the padding",
+    )
+    check.diagnosis = "a mean over the padding"
+    more = ["Much code does this", "elements are nan"]
+    alone = plain(verdict(checks=[check]))
+    assert "must hold   │" not in alone, "the heading says it"
+    assert all(words in alone for words in more)
+    others = [failed(f"test_{i}", contract=f"law {i}") for i in range(9)]
+    among = plain(verdict(checks=[check, *others]))
+    assert len(among.splitlines()) <= ROWS
+    assert "in practice │ Padding turns into nan.\n" in among
+    assert "elements are nan" not in among
+    assert all(words in plain(verdict(checks=[check, *others]), verbose=True) for words in more)
 
 
 def test_a_traceback_is_shown_once():
@@ -232,20 +257,19 @@ def test_a_pipe_that_takes_only_ascii_gets_ascii():
     Screen(stream).verdict(verdict(checks=FAILING))
     text = raw.getvalue().decode("ascii")
     assert "  x core   1 of 2\n" in text
-    assert "  x core . score depends" in text
+    assert "  x core . must hold: score depends" in text
 
 
 def test_a_pipe_is_not_wrapped_and_imports_no_rich():
     code = """
 import sys
-from dojo.verdict.screen.terminal import Screen
+from dojo.verdict.screen.terminal import ROWS, Screen
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
 checks = [Check("test_a", Tier.CORE, Outcome.WRONG, 0, [Section(Label.FACTS, "word " * 100)])]
 screen = Screen(sys.stdout)
-with screen.progress(3) as bar:
-    bar("rope")
+with screen.progress(["rope", "mha"]) as bar:
     screen.verdict(Verdict("rope", "f.py", "failed", checks, "cpu", "2", 1.0, 1))
-    bar.advance()
+    bar.done("rope")
 screen.summary([])
 assert not {"rich", "torch", "pytest"} & set(sys.modules), "heavy"
 """
@@ -332,37 +356,36 @@ def test_a_long_line_cannot_push_a_verdict_to_the_left(terminal, filler, force_p
 def test_no_color_is_obeyed_on_a_terminal(terminal, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     screen = Screen(terminal.stream)
-    with screen.progress(3) as bar:
-        bar("rope")
+    with screen.progress(["rope", "mha"]):
         screen.verdict(verdict(checks=FAILING))
     shown = terminal.read()
     assert "\x1b" not in shown
     assert "✓ fast" in shown
 
 
-def test_progress_of_several_katas_shows_at_once_and_goes_away(terminal):
+def test_progress_of_several_katas_shows_at_once_names_those_in_work_and_goes_away(terminal):
     screen = Screen(terminal.stream)
-    with screen.progress(9) as bar:
-        bar("softmax")
-        bar.advance()
-        bar("[rope]")
+    with screen.progress(["softmax", "[rope]", "mha", "gqa"], at_once=2) as bar:
+        bar._bar.refresh()
+        assert "0/4 0:00:00 softmax, [rope]\n" in re.sub(" +", " ", ANSI.sub("", terminal.read() + "\n"))
+        bar.done("softmax")
         screen.verdict(verdict("passed", [passed("test_a")]))
         bar._bar.refresh()
         shown = terminal.read()
-    assert "1/9" in shown
-    assert "[rope]" in shown
+    assert "1/4" in shown
+    assert "[rope], mha" in shown
+    assert "gqa" not in shown
     assert "rope: passed, 1 check" in ANSI.sub("", shown)
     assert terminal.read().endswith("\x1b[2K")  # wiped
 
 
 def test_progress_of_one_kata_waits(terminal, monkeypatch):
     screen = Screen(terminal.stream)
-    with screen.progress(1) as bar:
-        bar("rope")
+    with screen.progress(["rope"]):
+        pass
     assert terminal.read() == ""
     monkeypatch.setattr(progress_bar, "PATIENCE", 0.01)
-    with screen.progress(1) as bar:
-        bar("rope")
+    with screen.progress(["rope"]):
         deadline = time.monotonic() + 20
         while "rope" not in terminal.read() and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -370,7 +393,20 @@ def test_progress_of_one_kata_waits(terminal, monkeypatch):
 
 
 def test_progress_in_a_pipe_is_silent(capsys):
-    with Screen(io.StringIO()).progress(9) as bar:
-        bar("rope")
-        bar.advance()
+    with Screen(io.StringIO()).progress(["rope", "mha"]) as bar:
+        bar.done("rope")
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_failed_check_is_called_by_its_callable_and_opens_with_what_must_hold(graded):
+    wrong = graded("softmax", "def softmax(x, dim=-1):\n    return x.exp()\n", tier="core", diagnose=False)
+    lines = [line for line in plain(wrong).splitlines() if line.startswith("  ✗ core · ")]
+    assert lines[0] == "  ✗ core · softmax: must hold: values match the definition"
+    assert all("must hold" in line for line in lines)
+    assert "Softmax" not in plain(wrong)
+
+
+def test_a_run_of_all_katas_that_passes_fits_a_screen(terminal):
+    passing = [replace(verdict("passed", [passed("test_a")]), kata=name) for name in katas()]
+    Screen(terminal.stream).summary(passing)
+    assert len(terminal.read().splitlines()) < 24, "and the terminal has 60 columns here"

@@ -16,8 +16,9 @@ from dojo.practice import database, history, progress
 from dojo.practice.progress import Standing
 from dojo.verdict.types import Check, Outcome, Tier, Verdict
 from tests import terminal
-from tests.conftest import copy_of_project
+from tests.conftest import COUNT, copy_of_project
 from tests.test_build import STUB, make
+from tests.test_practice import each
 from tests.test_sync import ANSWER, edit_notebook
 
 OTHER = ANSWER.replace("return x + x", "return 2 * x + 0")
@@ -199,7 +200,9 @@ def test_a_kata_takes_one_line_of_the_list_and_a_track_has_a_bar(tmp_path, monke
     shown, _ = terminal.run(["list"], [], catalog.ROOT, columns=columns)
     lines = re.sub(r"\x1b\[\d*m", "", shown).splitlines()
     assert max(map(len, lines[:-1])) <= columns
-    assert lines.index(next(line for line in lines if "24 of 24 passed, 8 of them" in line)) == 1 + 7 + 24 + 1
+    tally = f"{COUNT} of {COUNT} passed, {len(names[::3])} of them"
+    tracks = {kata.track for kata in catalog.katas().values()}
+    assert lines.index(next(line for line in lines if tally in line)) == 1 + len(tracks) + COUNT + 1
     if columns > 40:
         assert "basics                ━━━━" in next(line for line in lines if line.startswith("basics"))
         assert "6 of 6" in shown
@@ -270,18 +273,14 @@ def test_a_grading_is_remembered_and_with_no_record_leaves_no_trace(tmp_path, mo
     own = catalog.katas(project)["causal_mask"]
     own.stub.write_text(master.solution_code(master.read_text(own.master)))
 
-    def dojo(*words: str) -> str:
-        command = [sys.executable, "-m", "dojo", *words]
-        return subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=120, check=True).stdout
-
-    for words in (["--no-record"], ["--solution"], ["--tier", "core"], ["-x"]):
-        dojo("grade", "causal_mask", *words)
-        assert not database.home().exists()
-        assert "0 of 24 passed" in dojo("list")
-    dojo("grade", "causal_mask")
+    left_out = ("--no-record", "--solution", "--tier core", "-x")
+    said = each(project, *(command for words in left_out for command in (f"grade causal_mask {words}", "list")))
+    assert all(f"0 of {COUNT} passed" in listed for listed in said[1::2])
+    assert not database.home().exists()
+    _, listed, revealed = each(project, "grade causal_mask", "list", "reveal causal_mask")
     assert [(a.verdict, a.text) for a in database.recall_all()] == [("passed", own.stub.read_text())]
-    assert "1 of 24 passed" in dojo("list")
-    assert dojo("reveal", "causal_mask").startswith("import torch")
+    assert f"1 of {COUNT} passed" in listed
+    assert revealed.startswith("import torch")
 
 
 def test_reset_keeps_script_and_notebook_and_says_where(kata):
@@ -301,17 +300,17 @@ def test_reset_keeps_script_and_notebook_and_says_where(kata):
     assert "double" not in json.loads((kata.home / "hints.json").read_text())
 
 
-@pytest.mark.parametrize("answer", ["", "n", "what?"])
-def test_a_reset_of_several_asks_on_a_terminal(tmp_path, answer):
+def test_a_reset_of_several_asks_on_a_terminal(tmp_path):
     project = copy_of_project(tmp_path / "project")
     own = [catalog.katas(project)[name] for name in ("alibi", "rope")]
     for kata in own:
         kata.stub.write_text("mine = 1\n")
-    asked = terminal.press(answer.encode() + b"\n")
-    shown, status = terminal.run(["reset", "positions"], [("[y/N]", asked)], project)
-    assert "reset writes 3 stubs and notebooks afresh (absolute_positions … rope)" in shown
-    assert "nothing was done" in shown
-    assert status == 1
+    for answer in ("", "n", "what?"):
+        asked = terminal.press(answer.encode() + b"\n")
+        shown, status = terminal.run(["reset", "positions"], [("[y/N]", asked)], project)
+        assert "reset writes 3 stubs and notebooks afresh (absolute_positions … rope)" in shown
+        assert "nothing was done" in shown
+        assert status == 1
     assert [kata.stub.read_text() for kata in own] == ["mine = 1\n"] * 2
     shown, status = terminal.run(["reset", "positions"], [("[y/N]", terminal.press(b"y\n"))], project)
     assert status == 0
@@ -332,7 +331,7 @@ def test_a_reset_of_several_in_a_script_needs_a_yes(tmp_path):
 
     refused = reset("all")
     assert refused.returncode == 2
-    assert "reset writes 24 stubs" in refused.stderr
+    assert f"reset writes {COUNT} stubs" in refused.stderr
     assert "say `--yes`" in refused.stderr
     assert old.read_text() == "mine = 1\n"
     done = reset("positions", "--yes")

@@ -9,7 +9,9 @@ import nbformat
 import pytest
 
 from dojo.content import build, files, master
+from dojo.content.catalog import Trouble
 from dojo.content.sync import Conflict, SyncError, pending, record, script_text, sync
+from dojo.grading import options
 from dojo.practice import progress
 from tests.test_build import OLD_HEADER, STUB, change_master, make
 
@@ -284,13 +286,14 @@ def test_a_missing_side_cannot_be_the_one_to_keep(kata):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("", "it is no JSON"),
+        ("", "is no notebook: it is empty"),
         ("{", "it is no JSON"),
-        ("[]", "cannot be read as a notebook"),
-        ("{}", "cannot be read as a notebook"),
-        ('{"cells": 3, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}', "cannot be read as a notebook"),
+        ("[]", "it is JSON without cells"),
+        ("{}", "it is JSON without cells"),
+        ('{"cells": 3, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}', "no notebook that nbformat can read"),
+        ('{"cells": [], "metadata": {}, "nbformat": 9}', r"\(Unsupported nbformat version 9\)"),
         ('{\n<<<<<<< HEAD\n "cells": []\n=======\n>>>>>>> x\n}', r"Git's conflict markers \(line 2\)"),
-        ("\xff\xfe", "cannot be read as a notebook"),
+        ("\xff\xfe", r"it is not UTF-8 text \(byte 0\)"),
     ],
 )
 @pytest.mark.parametrize("script", [STUB, ANSWER])
@@ -306,6 +309,33 @@ def test_a_broken_notebook_is_named_and_left_alone(kata, content, reason, script
     assert sync(kata, "script")
     assert content.encode("latin-1") in kept(kata)
     nbformat.validate(nbformat.read(kata.notebook, as_version=4))
+
+
+def test_a_notebook_of_the_third_format_is_read_for_what_it_holds(kata):
+    cells = [{"cell_type": "code", "input": ANSWER, "outputs": [], "language": "python", "metadata": {}}]
+    old = {"nbformat": 3, "nbformat_minor": 0, "metadata": {"name": ""}, "worksheets": [{"cells": cells}]}
+    kata.notebook.write_text(json.dumps(old))
+    assert "katas/basics/double.py brought up to date" in sync(kata)
+    assert ANSWER.split()[-1] in kata.stub.read_text()
+    assert "return" in options.read(kata.notebook)
+
+
+def test_an_attempt_that_is_no_notebook_is_one_sentence_with_the_next_step(tmp_path):
+    path = tmp_path / "mine.ipynb"
+    path.write_text("")
+    with pytest.raises(Trouble) as caught:
+        options.read(path)
+    assert str(caught.value) == f"{path} is no notebook: it is empty. Save it from Jupyter, or name a Python file"
+
+
+def test_build_says_of_a_broken_notebook_what_it_is(kata):
+    kata.notebook.write_text("")
+    clean, said = build.build(root=kata.root)
+    assert clean
+    assert said == [
+        "notebooks/basics/double.ipynb is no notebook: it is empty: left as it is. "
+        "`nox -s reset -- double` makes both afresh and keeps a copy."
+    ]
 
 
 def test_conflict_markers_in_the_script_go_nowhere(kata):

@@ -105,13 +105,44 @@ def mock(parser: argparse.ArgumentParser) -> None:
     _interview(parser)
     parser.add_argument("--random", type=_positive, metavar="N", help="let chance pick N katas")
     parser.add_argument("--level", type=int, choices=range(1, 6), metavar="L", help="of this level only")
+    parser.add_argument(
+        "--silent",
+        action="store_true",
+        help="on a save only run the file: what it prints, what it raises, whether its own asserts hold; "
+        "the verdict comes at the end",
+    )
+    parser.add_argument("--real", action="store_true", help="as in an interview: silent, and no hints")
+    parser.add_argument(
+        "--track",
+        metavar="TRACK",
+        help="a loop: katas of a track, or of `all`, that fill the minutes (60 when left out) by their par, one after "
+        "the other, with breaks in which no clock runs",
+    )
     parser.add_argument("--explain", action="store_true", help="what an interviewer asks next, with good answers")
+
+
+def quiz(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{WHICH}; what is due of all when none is named")
+    parser.add_argument("--all", action="store_true", help="ask them all, due or not")
+    parser.add_argument(
+        "--minutes",
+        type=_number_of("minutes", 1440),
+        default=2.0,
+        metavar="M",
+        help="after so many no question begins; 2 when left out",
+    )
+    _no_record(parser)
 
 
 def hunt(parser: argparse.ArgumentParser) -> None:
     _interview(parser)
     parser.add_argument("--random", action="store_true", help="let chance pick the kata")
-    parser.add_argument("--bugs", type=_positive, default=1, metavar="N", help="how many are planted in a file")
+    parser.add_argument(
+        "--bugs", type=int, choices=range(1, 5), metavar="N", help="plant N in a file, up to 4 (1; 4 in a debug kata)"
+    )
+    parser.add_argument("--with-test", action="store_true", help="write a test too that would have caught the bugs")
+    parser.add_argument("--crashes", action="store_true", help="plant bugs too that only raise an exception")
+    parser.add_argument("--yes", action="store_true", help="katas that you have not passed too, without being asked")
 
 
 def watch(parser: argparse.ArgumentParser) -> None:

@@ -74,7 +74,7 @@ def _reset(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
 
 def _build(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     from dojo.cli import selection
-    from dojo.content import build, catalog
+    from dojo.content import build, catalog, master
 
     if not args.check:
         selection.relocate(catalog.katas().values())
@@ -84,9 +84,12 @@ def _build(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
         return 0
     from dojo.grading import claims
 
-    loose = [end for kata in catalog.katas().values() for end in claims.loose_ends(kata)]
+    found = catalog.katas().values()
+    loose = [end for kata in found for end in claims.loose_ends(kata)]
     print("\n".join([*loose, f"{len(loose)} claims without a check or checks without a claim"]))
-    return 0 if clean and not loose else 1
+    faults = [fault for kata in found for fault in master.question_faults(kata)]
+    print("\n".join([*faults, f"{len(faults)} faults of the questions of interviewers"]))
+    return 0 if clean and not loose and not faults else 1
 
 
 def _sync(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
@@ -111,9 +114,17 @@ def _sync(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
 
 
 def _mock(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    if args.track and (args.names or args.random):
+        parser.error("--track chooses the katas: leave out NAME and --random")
     from dojo.practice.interview import mock
 
     return mock.main(args)
+
+
+def _quiz(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    from dojo.practice.interview import quiz
+
+    return quiz.main(args)
 
 
 def _hunt(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
@@ -209,17 +220,31 @@ COMMANDS = {
         _mock,
         (
             ("rope --minutes 25", ""),
+            ("rope --real", "no verdict before the end, no hints"),
+            ("--track attention --minutes 60", "several, with breaks"),
             ("--random 2 --level 2", ""),
             ("--resume", "the one that was cut off"),
             ("rope --explain", "what is asked afterwards"),
         ),
     ),
+    "quiz": Command(
+        PRACTISE,
+        "answer what interviewers ask next, when it is due",
+        arguments.quiz,
+        _quiz,
+        (("", "two minutes of what is due"), ("rope", "of this kata, new ones too"), ("rope --all", "")),
+    ),
     "hunt": Command(
         PRACTISE,
-        "find the bug that is planted in a solution",
+        "find the bugs that are planted in a solution",
         arguments.hunt,
         _hunt,
-        (("mha", ""), ("--random --bugs 3", "")),
+        (
+            ("mha", ""),
+            ("mha --bugs 3", "three that do not hide each other"),
+            ("mha --with-test", "and a test that would have caught it"),
+            ("--random --yes", "even one not passed"),
+        ),
     ),
     "history": Command(
         PRACTISE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -17,6 +18,7 @@ from dojo.grading.options import Entry, Options, fresh_seed
 from dojo.judge.fork_server import ForkServer, FreshStarts
 from dojo.verdict import repro
 from dojo.verdict.causes import causes
+from dojo.verdict.failures import LeftDebugger
 from dojo.verdict.screen.text import readable
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ def main(args: argparse.Namespace) -> int:
         from dojo.judge import sandbox
 
         around = sandbox.prefix()
+    if args.pdb:
+        os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # as workers have it: the profiler would write at every check
     # before torch, so that both import it side by side
     server: ForkServer | FreshStarts = FreshStarts(around) if args.pdb else ForkServer(around=around)
     try:
@@ -62,6 +66,9 @@ def main(args: argparse.Namespace) -> int:
             if len(verdicts) == 1 or args.verbose or verdict.verdict not in ("passed", "empty"):
                 screen.verdict(verdict, args.verbose)
         screen.summary(verdicts)
+    except LeftDebugger:
+        print("dojo: you left the debugger: nothing was judged", file=sys.stderr)
+        return 1
     finally:
         server.close()
     if args.repro:

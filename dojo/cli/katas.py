@@ -18,7 +18,7 @@ from rich.text import Text
 from dojo.cli.selection import relocate
 from dojo.content import catalog, master
 from dojo.content.catalog import ROOT, Kata, Trouble, typed
-from dojo.practice import progress, schedule
+from dojo.practice import lesson, progress, schedule
 from dojo.practice.database import Unreadable
 from dojo.practice.progress import State
 from dojo.practice.schedule import Plan, Task
@@ -194,7 +194,7 @@ def reveal(kata: Kata, spoil: bool = False, as_notebook: bool = False) -> int:
         print(hidden)
         return 1
     if as_notebook:
-        print(progress.write_lesson(kata))
+        print(lesson.write(kata))
         return 0
     _show_code(master.solution_code(master.read_text(kata.master)))
     print()

@@ -95,7 +95,8 @@ def overview() -> str:
     lines = [
         f"usage: {typed('COMMAND [WORDS]')}",
         "",
-        "Katas of the modern language model, with graders whose verdict is right. Begin with the first:",
+        "Katas of the modern language model, with graders whose verdict is right.",
+        "Begin with the first:",
         "",
         f"  {typed('grade softmax')}",
     ]
@@ -108,7 +109,7 @@ def overview() -> str:
         above = command.heading
     lines.append(f"  {'lab':{width}}  open them in JupyterLab: nox -s lab")
     hidden = [name for name, command in COMMANDS.items() if command.heading == MAINTAIN]
-    lines += ["", MAINTAIN, f"  {', '.join([*hidden, *NOX_ALONE])}: `nox --list` says what each is for", ""]
+    lines += ["", MAINTAIN, f"  {', '.join([*hidden, *NOX_ALONE])}: `nox --list` explains them", ""]
     return "\n".join([*lines, f"`{typed('COMMAND --help')}` explains one."])
 
 

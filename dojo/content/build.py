@@ -7,6 +7,7 @@ of the cells that build wrote. Files that no longer match them are the user's, a
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 from dojo.content import files
@@ -44,6 +45,43 @@ def notebook_text(node: NotebookNode) -> str:
     return nbformat.writes(node).rstrip("\n") + "\n"
 
 
+class NoNotebook(Exception):
+    """A file that is no notebook, or a broken one: the words say why, after "it"."""
+
+
+def loads(content: bytes) -> NotebookNode:
+    """What a notebook of any format holds, in today's; only its cells need be whole. Raises NoNotebook."""
+    import nbformat
+
+    try:
+        text = content.decode("utf-8-sig")
+        if not text.strip():
+            raise NoNotebook("is empty")
+        if line := conflict_line(text):
+            raise NoNotebook(f"has Git's conflict markers (line {line})")
+        found = json.loads(text)
+        if not isinstance(found, dict) or not found.keys() & {"cells", "worksheets"}:
+            raise NoNotebook("is JSON without cells")
+        node: NotebookNode = nbformat.reads(text, as_version=4)  # only logs what the schema minds
+        _cells_mark(node)
+    except UnicodeDecodeError as error:
+        raise NoNotebook(f"is not UTF-8 text (byte {error.start})") from None
+    except json.JSONDecodeError as error:
+        raise NoNotebook(f"is no JSON ({error})") from None
+    except NoNotebook:
+        raise
+    except Exception as error:  # nbformat raises a dozen kinds over broken files, and all mean the same here
+        said = str(error).split("\n")[0]
+        raise NoNotebook(f"is JSON, but no notebook that nbformat can read ({said})") from None
+    return node
+
+
+def conflict_line(text: str) -> int:
+    """The line where Git's first conflict marker stands; 0 where there is none."""
+    found = re.search(r"^\s*<<<<<<< ", text, re.MULTILINE)
+    return text.count("\n", 0, found.end()) + 1 if found else 0
+
+
 def build(check: bool = False, root: Path = ROOT) -> tuple[bool, list[str]]:
     """Bring stubs and notebooks up to date with their masters, or with `check` only say which are not.
 
@@ -55,7 +93,7 @@ def build(check: bool = False, root: Path = ROOT) -> tuple[bool, list[str]]:
         node = notebook(stub)
         if not is_ours(kata, node):
             said.append(
-                f"{kata.say(kata.stub)} or its notebook has been worked in: left as it is. "
+                f"{_why_not_ours(kata)}: left as it is. "
                 f"`{typed(f'reset {kata.name}')}` makes both afresh and keeps a copy."
             )
             continue
@@ -93,6 +131,16 @@ def is_ours(kata: Kata, wanted: NotebookNode | None = None) -> bool:
     found = _read_notebook(kata.notebook)
     marks = (_marks(found or {}).get("stub"), _marks(wanted)["stub"])
     return is_fresh_notebook(kata.notebook, wanted) and (not kata.stub.exists() or _script_mark(kata) in marks)
+
+
+def _why_not_ours(kata: Kata) -> str:
+    """What build does not touch: the user's own work, or a notebook that nobody can read."""
+    if kata.notebook.exists():
+        try:
+            loads(kata.notebook.read_bytes())
+        except NoNotebook as error:
+            return f"{kata.say(kata.notebook)} is no notebook: it {error}"
+    return f"{kata.say(kata.stub)} or its notebook has been worked in"
 
 
 def is_fresh_script(kata: Kata, text: str, book: Path) -> bool:

@@ -1,7 +1,8 @@
 """Reads a master: its cells, and what follows from them for the stub, the hints, the lesson and the interview.
 
 A master is a Jupytext percent script. Cells tagged `hint`, `solution` and `questions` are for those who ask for them;
-bodies between `### BEGIN SOLUTION` and `### END SOLUTION` are the answer.
+bodies between `### BEGIN SOLUTION` and `### END SOLUTION` are the answer. Where the stub is a program to be mended, the
+comments between `### HANDED OUT` and `### END SOLUTION` are what stands in the stub instead of the answer.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import ast
 import json
 import re
 import textwrap
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,10 +20,22 @@ from dojo.content.catalog import BrokenMaster, Kata
 if TYPE_CHECKING:
     from pathlib import Path
 
-BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+BEGIN, HANDED_OUT, END = "### BEGIN SOLUTION", "### HANDED OUT", "### END SOLUTION"
 NOTEBOOK_ONLY = "active-ipynb"  # Jupytext's tag
 ARXIV = re.compile(r"(?<!\[)arXiv:(\d{4}\.\d{4,5}(?:v\d+)?|[a-z-]+(?:\.[A-Z]{2})?/\d{7}(?:v\d+)?)")
+POINT = re.compile(r"^- (.+(?:\n(?!- |Source:|\s*$).+)*)", re.MULTILINE)
+SOURCE = re.compile(r"^Source: *(.+(?:\n(?!- |\s*$).+)*)", re.MULTILINE)
+FEWEST = 6  # questions of a kata
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What an interviewer asks about a kata, the points of a good answer, and where they come from; in Markdown."""
+
+    text: str
+    points: tuple[str, ...]
+    source: str
 
 
 @dataclass
@@ -76,7 +90,7 @@ def lesson_text(kata: Kata) -> str:
     kept: list[tuple[Cell, str]] = []
     for cell in cells:
         if "hint" not in cell.tags:
-            lines = [line for line in cell.lines if line.strip() not in (BEGIN, END)]
+            lines = _solved(cell.lines)
             lines = [*lines, *_origins(kata)] if cell.markdown and not kept else lines
             kept.append((cell, "\n".join(lines).strip("\n")))
     return _script(kept)
@@ -99,10 +113,31 @@ def statement(kata: Kata) -> str:
     return next((cell.prose for cell in cells if cell.markdown), "")
 
 
-def questions(kata: Kata) -> str:
+def follow_ups(kata: Kata) -> str:
     """What an interviewer asks next, with points of good answers, in Markdown."""
     cells = split(read_text(kata.master))[1]
     return "\n\n".join(cell.prose for cell in cells if cell.markdown and "questions" in cell.tags)
+
+
+def questions(kata: Kata) -> list[Question]:
+    """The same as questions, easier first: headings `### …?`, below each its points and a paragraph `Source: …`."""
+    found = []
+    for part in re.split(r"^### +", follow_ups(kata), flags=re.MULTILINE)[1:]:
+        text, _, answer = part.partition("\n")
+        points = (" ".join(point.split()) for point in POINT.findall(answer))
+        source = " ".join(" ".join(SOURCE.findall(answer)).split())
+        found.append(Question(text.strip(), tuple(points), source))
+    return found
+
+
+def question_faults(kata: Kata) -> list[str]:
+    """What the questions of a master lack, a sentence each."""
+    asked, where = questions(kata), kata.say(kata.master)
+    said = [f"{where}: {len(asked)} questions (`### …?`), fewer than {FEWEST}"] if len(asked) < FEWEST else []
+    said += [f"{where}: “{q.text}” has no points (`- …`)" for q in asked if not q.points]
+    said += [f"{where}: “{q.text}” has no paragraph `Source: …`" for q in asked if not q.source]
+    told = Counter(q.text for q in asked)
+    return said + [f"{where}: “{text}” is asked {count} times" for text, count in told.items() if count > 1]
 
 
 def linked(markdown: str) -> str:
@@ -115,7 +150,7 @@ def solution_code(master: str) -> str:
     bodies = []
     for cell in split(master)[1]:
         if not cell.markdown and NOTEBOOK_ONLY not in cell.tags:
-            bodies.append("\n".join(line for line in cell.lines if line.strip() not in (BEGIN, END)).strip("\n"))
+            bodies.append("\n".join(_solved(cell.lines)).strip("\n"))
     return "\n\n\n".join(filter(None, bodies)) + "\n"
 
 
@@ -234,9 +269,20 @@ def _scopes(kata: Kata, text: str) -> list[tuple[int, int, bool]]:
     return sorted((n.lineno, n.end_lineno or n.lineno, not isinstance(n, ast.ClassDef)) for n in found)
 
 
+def without_handed_out(text: str) -> str:
+    """A master's text without what is handed out in place of the answer."""
+    return re.sub(rf"^ *{HANDED_OUT}\n(?:.*\n)*?(?= *{END}$)", "", text, flags=re.MULTILINE)
+
+
+def _solved(lines: list[str]) -> list[str]:
+    """Lines of a master with the answer in them, and neither markers nor what is handed out instead."""
+    kept = without_handed_out("\n".join(lines)).split("\n")
+    return [line for line in kept if line.strip() not in (BEGIN, END)]
+
+
 def _without_solution(kata: Kata, cell: Cell, scopes: list[tuple[int, int, bool]]) -> list[str]:
     lines: list[str] = []
-    opened = None
+    opened = instead = None
     for number, line in enumerate(cell.lines, cell.start + 1):
         word = line.strip()
         if (word == BEGIN) is (opened is not None) and word in (BEGIN, END):
@@ -244,11 +290,17 @@ def _without_solution(kata: Kata, cell: Cell, scopes: list[tuple[int, int, bool]
         if word == BEGIN:
             opened = number
             inside = [function for first, last, function in scopes if first <= number <= last]
+            rest = [other.strip() for other in cell.lines[number - cell.start :]]
+            handed = HANDED_OUT in rest[: rest.index(END) if END in rest else None]
             # methods that only the answer needs vanish from their class, as helpers vanish from the module
-            if inside and inside[-1] and line[0] == " ":
+            if inside and inside[-1] and line[0] == " " and not handed:
                 lines.append(line.replace(BEGIN, "raise NotImplementedError"))
+        elif word == HANDED_OUT and opened:
+            instead = number
         elif word == END:
-            opened = None
+            opened = instead = None
+        elif instead:
+            lines.append(re.sub(r"^( *)# ?", r"\1", line))
         elif opened is None:
             lines.append(line)
     if opened is not None:

@@ -6,8 +6,6 @@ change of both sides is noticed. Nothing that a user wrote is overwritten withou
 
 from __future__ import annotations
 
-import json
-import re
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
@@ -146,7 +144,7 @@ def _text(kata: Kata, script: bytes) -> str:
         text = script.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise SyncError(f"{kata.say(kata.stub)} is not UTF-8 (byte {error.start}): save it as UTF-8") from None
-    if line := _conflict_line(text):
+    if line := build.conflict_line(text):
         raise SyncError(
             f"{kata.say(kata.stub)} has Git's conflict markers (line {line}): settle them in your editor, or take "
             f"the notebook's version with `{typed(f'sync {kata.name} --from notebook')}`"
@@ -156,31 +154,13 @@ def _text(kata: Kata, script: bytes) -> str:
 
 def _load(kata: Kata, book: bytes) -> NotebookNode:
     """The notebook as nbformat sees it. Raises SyncError."""
-    import nbformat
-
     try:
-        text = book.decode("utf-8-sig")
-        json.loads(text)  # says where it breaks off, which nbformat does not
-        node = nbformat.reads(text, as_version=4)  # only logs what the schema minds; cells are enough for us
-        _cells(node)
-        return node
-    except Exception as error:  # nbformat raises a dozen kinds over broken files, and all mean the same here
-        line = _conflict_line(book.decode("utf-8", "replace"))
-        why = f"it has Git's conflict markers (line {line})" if line else _why(error)
+        return build.loads(book)
+    except build.NoNotebook as error:
         raise SyncError(
-            f"{kata.say(kata.notebook)} cannot be read as a notebook: {why}. It is as you left it. Mend it, or make it "
-            f"again from {kata.say(kata.stub)} with `{typed(f'sync {kata.name} --from script')}` (a copy goes to "
-            ".dojo/kept)."
+            f"{kata.say(kata.notebook)} is no notebook: it {error}. It is as you left it. Mend it, or make it again "
+            f"from {kata.say(kata.stub)} with `{typed(f'sync {kata.name} --from script')}` (a copy goes to .dojo/kept)."
         ) from None
-
-
-def _why(error: Exception) -> str:
-    return f"it is no JSON ({error})" if isinstance(error, json.JSONDecodeError) else str(error).split("\n")[0]
-
-
-def _conflict_line(text: str) -> int | None:
-    found = re.search(r"^\s*<<<<<<< ", text, re.MULTILINE)
-    return text.count("\n", 0, found.end()) + 1 if found else None
 
 
 def _parse(script: str) -> NotebookNode:

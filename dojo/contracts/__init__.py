@@ -23,6 +23,7 @@ from dojo.contracts.checks.assertions import (
     match,
     tensor,
 )
+from dojo.contracts.checks.candidate_test.contract import CandidateTest
 from dojo.contracts.checks.inputs import Call, Draw
 from dojo.contracts.checks.known_bugs import WIDER, Equivalent, KnownBugs
 from dojo.contracts.checks.operations import Ban, assert_constant_op_count, operation_count

@@ -62,11 +62,13 @@ class Contract(Harness):
         "test_any_leading_dimensions_and_length_one": "more_shapes",
         "test_a_query_that_may_attend_to_nothing_gets_zeros": "dead_rows",
         "test_hard_cases_match_the_definition": "hard_cases",
+        "test_constants_get_no_gradient": "constant_inputs",
         "test_float16_values_near_300_do_not_overflow": "near_300",
         "test_memory_grows_no_faster_than_the_input": "linear_in",
         "test_optional_inputs_may_be_given_by_name": "optional_inputs",
     }
     optional_inputs: ClassVar[tuple[str, ...]] = ()
+    constant_inputs: ClassVar[bool] = False
 
     @classmethod
     def complete(cls) -> None:
@@ -79,6 +81,7 @@ class Contract(Harness):
         cls.growth = grows | getattr(cls, "growth", {})
         if cls.memory_in and not hasattr(cls, "linear_in"):
             cls.linear_in = staticmethod(lambda d, n: cls.call(d, **{cls.memory_in: n}))
+        cls.constant_inputs = bool({*cls.constants} & {*cls.signature.inputs})
         cls.optional_inputs = cls.signature.inputs[cls.signature.required :]
 
     @classmethod
@@ -126,13 +129,13 @@ class Contract(Harness):
         prepared = [(each.eval(), args, kwargs) for each, args, kwargs in prepared if isinstance(each, Module)]
         if prepared:
             self.ban.judge(attempt.observed(prepared, watched, counted=False), attempt.parts)
-        first = next(iter(self.cases.values()))(draw)
         prepared = []
         for dtype in (torch.float32, torch.float64, *tolerance.HALF):
-            call = first.cast(dtype)
+            call = next(iter(self.cases.values()))(draw).cast(dtype)
             prepared.append((self.ready(attempt, call, dtype), *self.arguments(call.to(attempt.device))))
         with suppress(Raised):  # what fails with gradients or in another dtype is for other checks to tell
-            self.ban.judge(attempt.observed(prepared, watched, counted=False, gradients=True), attempt.parts)
+            readings = attempt.observed(prepared, watched, counted=False, gradients=self.differentiable)
+            self.ban.judge(readings, attempt.parts)
         for name, make in (self.more_shapes | self.hard_cases | self.dead_rows).items():
             with suppress(Raised):  # what is not ordinary may be refused, or fail, as the field's own code does
                 calls = [self.prepare_call(attempt, make(draw))]
@@ -171,6 +174,22 @@ class Contract(Harness):
         if self.rounded_once:  # then the result is held to less than it is beside its gradients
             self.verify_all(attempt, draw, calls, dtype)
         self.verify_all(attempt, draw, calls, dtype, gradients=True)
+
+    @robust
+    def test_constants_get_no_gradient(self, attempt: Attempt, draw: Draw) -> None:
+        """What should stay as it is, a reference model or what advantages came from, is trained along. The field's own
+        code does this too: fine where its caller has detached them.
+        """
+        for case, make in self.cases.items():
+            call = make(draw)
+            callee, args, kwargs = self.prepare_call(attempt, call)
+            inputs = tolerance.named_leaves(self.signature.in_order(call.inputs)).items()
+            with self.case_context(attempt, case, call):
+                grads = callee.ask(do="forward_backward", target=callee.target, args=args, kwargs=kwargs)["inputs"]
+                for name, grad in zip([k for k, v in inputs if is_floating(v)], grads, strict=False):
+                    if name in self.constants and isinstance(grad, Tensor) and grad.count_nonzero():
+                        seen = f"a gradient flows back to it, up to {grad.abs().max():.3g}"
+                        fail(f"{name} is constant: it gets no gradient", seen)
 
     @robust
     def test_float16_values_near_300_do_not_overflow(self, attempt: Attempt, draw: Draw) -> None:

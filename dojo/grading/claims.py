@@ -19,7 +19,7 @@ PROMISED = re.compile(
     "inputs_and_global_state|global_state|any_memory_layout|each_call_stands_alone|operation_count|memory_grows|"
     "time_stays|no_tensor_is_much_larger|state_dict|training_and_evaluation|any_shape_in_any_order|other_weights|"
     "tables_lose_nothing|takes_device_and_dtype|device_it_was_moved_to|by_name|holds_exactly|are_refused|must_divide|"
-    "hard_cases|construction_takes_no_more|bfloat16"
+    "hard_cases|construction_takes_no_more|bfloat16|Testtest::"
 )
 FOLLOWS = re.compile(f"{PROMISED.pattern}|gets_zeros")  # what compares results fails with them
 PARAMETERS = re.compile("holds_exactly")  # a module that has others can be given no values
@@ -34,6 +34,7 @@ TIES = {  # words of a claim, and the checks that hold it
     "attend to nothing|exact zeros": "gets_zeros",
     "mask": "mask|gets_zeros",
     "[Gg]radients?": "gradients",
+    "[Cc]onstant|no gradient": "constants_get",
     "ValueError|IndexError|refused": "refused|must_divide|index_error|value_error",
     "[Tt]ables": "tables_lose_nothing|made_once|takes_no_more|device_it_was_moved|state_dict|buffers",
     "Not allowed|forbidden": "uses_only|stays_in_pytorch",

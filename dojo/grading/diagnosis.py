@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from dojo.contracts.checks.known_bugs import Bug, same_failure
-from dojo.verdict.failures import Fault, Raised
-from dojo.verdict.types import Outcome
+from dojo.verdict.failures import NO_RETURN, PARAMETERS, Fault, Raised
+from dojo.verdict.types import Label, Outcome
 
-SECONDS = 4.0  # a kata's diagnosis may take this long; what it has not found by then it leaves out
+# A kata's diagnosis may run known bugs through checks this often: twice all bugs of the largest kata, some seconds of
+# it. What it has not found by then it leaves out. No clock has a say: a busy machine gives the same diagnosis.
+QUESTIONS = 150
 DIAGNOSABLE = (Outcome.WRONG, Outcome.CRASHED)
 # What Python itself raises tells of a slip in the code, whatever known bug happens to raise the same.
-PYTHONS_OWN = frozenset({"NameError", "UnboundLocalError", "TypeError", "AttributeError", "IndexError", "KeyError"})
+PYTHONS_OWN = frozenset(
+    {"NameError", "UnboundLocalError", "TypeError", "AttributeError", "IndexError", "KeyError", "NotImplementedError"}
+)
 
 Check = TypeVar("Check")
 
@@ -29,7 +32,7 @@ class Diagnosis(Generic[Check]):
         self._outcome = outcome
         self._known: dict[tuple[str, Check], Fault | None] = {}
         self._failures: list[tuple[Check, Fault]] = []
-        self._spent = 0.0
+        self._unknown: set[str] = set()  # exceptions at a line, and parameters, that no known bug has
 
     def of(self, check: Check, fault: Fault, passed: Iterable[Check]) -> Bug | None:
         """The one known bug that fails this check and those before it in the same way, if there is exactly one.
@@ -40,14 +43,11 @@ class Diagnosis(Generic[Check]):
         """
         if fault.outcome not in DIAGNOSABLE or (isinstance(fault, Raised) and fault.kind in PYTHONS_OWN):
             return None
-        started = time.perf_counter()
-
-        def overdue() -> bool:
-            return self._spent + time.perf_counter() - started > SECONDS
-
+        if (told := _without_values(fault)) in self._unknown:
+            return None
         alike = []
         for bug in self._suspects:
-            if overdue():
+            if self._exhausted():
                 return None
             other = self._run(bug, check)
             if other is not None and same_failure(fault, other):
@@ -55,11 +55,13 @@ class Diagnosis(Generic[Check]):
         if len(alike) > 1:
             for other_check in passed:
                 alike = [bug for bug in alike if self._run(bug, other_check) is None]
-                if len(alike) < 2 or overdue():
+                if len(alike) < 2 or self._exhausted():
                     break
-        self._failures.append((check, fault))
+        if told and not alike:
+            self._unknown.add(told)  # nor does it speak against what wrong values elsewhere equal
+        else:
+            self._failures.append((check, fault))
         alike = [bug for bug in alike if self._agrees(bug)]
-        self._spent += time.perf_counter() - started
         self._suspects = alike or self._suspects
         return alike[0] if len(alike) == 1 else None
 
@@ -69,8 +71,20 @@ class Diagnosis(Generic[Check]):
         same = [other is not None and same_failure(fault, other) for fault, other in outcomes]
         return same[0] or 2 * sum(same) >= len(same)
 
+    def _exhausted(self) -> bool:
+        return len(self._known) >= QUESTIONS
+
     def _run(self, bug: Bug, check: Check) -> Fault | None:
         key = bug.name, check
         if key not in self._known:
             self._known[key] = self._outcome(bug, check)
         return self._known[key]
+
+
+def _without_values(fault: Fault) -> str:
+    """What is the same in every check that it ends: an exception at a line, wrong parameters, no result."""
+    told = "\n".join(s.text for s in fault.sections if s.label in (Label.EVENT, Label.CONTRACT, Label.FACTS))
+    lines = [s.text for s in fault.sections if s.label is Label.TRACEBACK]
+    if isinstance(fault, Raised):
+        return f"{fault.kind} {lines[0]}" if lines else ""
+    return told if told.startswith((PARAMETERS, NO_RETURN)) else ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dojo.content.master import read_text
-from dojo.grading.pytest_plugin import GraderPlugin, fault_of, name_of, tier_of
+from dojo.grading.pytest_plugin import GraderPlugin, fault_of, name_of, of_a_test, tier_of
 from dojo.grading.run import attempt_maker, run_graders
 from dojo.verdict.failures import Fault
 
@@ -33,11 +33,13 @@ class _Matrix(GraderPlugin):
         wanted: Callable[[str, str, bool], bool],
         every_place: bool,
         every_row: bool,
+        outcomes: Outcomes,
     ) -> None:
         super().__init__(options)
         self.rows, self._reference, self.wanted = rows, reference, wanted
         self.every_place, self.every_row = every_place, every_row
-        self.outcomes: Outcomes = {row: {} for row in rows}
+        outcomes |= {row: {} for row in rows}
+        self.outcomes = outcomes
         self.checks: dict[str, Tier] = {}
 
     @pytest.fixture
@@ -47,6 +49,11 @@ class _Matrix(GraderPlugin):
     @pytest.fixture
     def reference(self) -> None:
         """The solution, which the rows are timed against."""
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        # Rows are programs: what is asked of a test, bad tests show.
+        items[:] = [item for item in items if not of_a_test(item)]
+        super().pytest_collection_modifyitems(config, items)
 
     def rejected(self, row: str) -> bool:
         """Whether a check has failed this row."""
@@ -73,6 +80,7 @@ def kill_matrix(
     options: Options,
     server: ForkServer,
     wanted: Callable[[str, str, bool], bool] = lambda row, check, clocked: not clocked,
+    outcomes: Outcomes | None = None,
     every_place: bool = True,
     every_row: bool = True,
 ) -> tuple[Outcomes, dict[str, Tier]]:
@@ -81,11 +89,12 @@ def kill_matrix(
     `wanted(row, check, clocked)` says which are run; those with a clock are left out unless it asks for them. A source
     that cannot be imported fails every check. Without every place, what tells nothing new about a row or a column is
     left out: a check that has failed a row is not run on rows that have been rejected, and without every row on none.
+    `outcomes` is filled as it goes, where `wanted` can look into it.
     """
     make = attempt_maker(options, server)
     rows = {name: make(source, "attempt.py") for name, source in sources.items()}
     reference = make(read_text(kata.master), kata.say(kata.master))
-    matrix = _Matrix(options, rows, reference, wanted, every_place, every_row)
+    matrix = _Matrix(options, rows, reference, wanted, every_place, every_row, {} if outcomes is None else outcomes)
     try:
         run_graders([kata.grader], matrix)
     finally:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import secrets
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dojo.content import master
+from dojo.content import build, master
 from dojo.content.catalog import Kata, Trouble, typed
 
 if TYPE_CHECKING:
+    from dojo.contracts.checks.candidate_test.contract import Hunted
     from dojo.judge.protocol import PickledCells
 
 SOURCE_LIMIT = 4 << 20  # bytes
@@ -43,6 +45,7 @@ class Entry:
     label: str  # how it is called on the screen
     repeat: str  # the command that grades it again
     pickled_cells: PickledCells | None = None
+    hunted: Hunted | None = None  # of a hunt that asks for a test too: what the test is held against
 
     @classmethod
     def of_stub(cls, kata: Kata) -> Entry:
@@ -88,15 +91,41 @@ def read(path: Path) -> str:
         if path.suffix == ".ipynb":
             import jupytext
 
-            return jupytext.writes(jupytext.read(path), fmt="py:percent")
+            return jupytext.writes(build.loads(path.read_bytes()), fmt="py:percent")
         return master.read_text(path)
     except OSError as error:
         raise Trouble(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise Trouble(f"{path} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
-    except Exception as error:
-        raise Trouble(f"{path} cannot be read as a notebook: {error}") from None
+    except build.NoNotebook as error:
+        raise Trouble(f"{path} is no notebook: it {error}. Save it from Jupyter, or name a Python file") from None
 
 
 def _command(kata: Kata) -> str:
     return typed(f"grade {kata.name}")
+
+
+def chooser(words: str) -> Callable[[int, str], bool]:
+    """What `-k` chooses: the check of this number, those whose names hold these words, or an expression of pytest's."""
+    from _pytest.mark.expression import Expression
+
+    from dojo.verdict.screen.text import readable
+
+    if words.isdigit():
+        return lambda number, name: number == int(words)
+    try:
+        expression = Expression.compile(words)
+    except SyntaxError:
+        expression = None
+
+    def chosen(number: int, name: str) -> bool:
+        known = f"{readable(name)} {readable(name, wrong=True)} {name}".casefold()
+        if words.casefold() in known:
+            return True
+
+        def holds(word: str, /, **_: object) -> bool:
+            return word.casefold() in known
+
+        return expression is not None and expression.evaluate(holds)
+
+    return chosen

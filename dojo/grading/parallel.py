@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,6 @@ from dojo.judge.fork_server import ForkServer, FreshStarts
 from dojo.judge.pool import WorkerPool, processors
 
 if TYPE_CHECKING:
-    from dojo.verdict.screen.progress_bar import Progress
     from dojo.verdict.screen.terminal import Screen
     from dojo.verdict.types import Verdict
 
@@ -27,15 +27,17 @@ def side_by_side(
     # A GPU is one for all, a debugger sits at one terminal, and what comes first must be known to stop there.
     alone = options.device == "cuda" or options.debug or options.stop_at_first
     count = judges()
-    progress: Progress
+    names = [entry.kata.name for entry in entries]
     if alone or count == 1 or not isinstance(server, ForkServer):
-        with screen.progress(len(entries)) as progress:
-            return run(entries, options, server, lambda _: progress.advance())
+        # nothing may draw where a debugger asks
+        with nullcontext() if options.debug else screen.progress(names) as progress:
+            return run(entries, options, server, progress.done if progress else lambda _: None)
     import_all()
     parts = shared_out(entries, options, count)
-    with WorkerPool(run_part, server, min(count, len(parts))) as pool, screen.progress(len(entries)) as progress:
+    size = min(count, len(parts))
+    with WorkerPool(run_part, server, size) as pool, screen.progress(names[::-1], size) as progress:
         # Later katas are made of the earlier ones and take longer: what is begun last should be over soon.
-        verdicts = pool.map(parts[::-1], lambda _: progress.advance())[::-1]
+        verdicts = pool.map(parts[::-1], lambda verdict: progress.done(verdict.kata))[::-1]
     return verdicts if len(entries) == len(parts) else [joined(verdicts, options)]
 
 
@@ -73,6 +75,8 @@ def joined(parts: list[Verdict], options: Options) -> Verdict:
         return whole
     checks = sorted((check for part in parts for check in part.checks), key=lambda check: check.place)
     whole.message = next((part.message for part in parts if part.message), "")
+    whole.remarks = [*dict.fromkeys(remark for part in parts for remark in part.remarks)]
+    whole.let_through = [name for part in parts for name in part.let_through]
     whole.error_ratio = max(part.error_ratio for part in parts)
     conclude(whole, checks, options)
     return whole

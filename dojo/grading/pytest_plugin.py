@@ -10,16 +10,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest._io import TerminalWriter
-from _pytest.mark.expression import Expression
 
 from dojo.contracts.checks.assertions import Wrong
+from dojo.contracts.checks.candidate_test.contract import CandidateTest, by_kind, hunted
+from dojo.contracts.checks.candidate_test.trials import Trials
 from dojo.contracts.checks.inputs import Draw
 from dojo.contracts.checks.known_bugs import Bug, bugs_of
 from dojo.grading.diagnosis import Diagnosis
+from dojo.grading.options import chooser
 from dojo.judge.proxy import Attempt
 from dojo.verdict.failures import Fault
 from dojo.verdict.page.heatmap import picture
@@ -28,6 +30,7 @@ from dojo.verdict.types import Check, Label, Outcome, Section, Tier
 
 if TYPE_CHECKING:
     from dojo.content.catalog import Kata
+    from dojo.contracts.checks.candidate_test.contract import Hunted
     from dojo.grading.options import Options
 
 
@@ -43,8 +46,11 @@ class Subject:
     reference: Attempt
     another: Callable[[str, str], Attempt]  # (source, filename) -> an attempt on the same fork server and device
     repeat: str  # the command line that grades this attempt again, less the check
+    hunted: Hunted | None = None  # in a hunt that asks for a test
     checks: dict[str, Check] = field(default_factory=dict)
-    items: list[pytest.Function] = field(default_factory=list)  # all checks of the kata, those of other judges too
+    # All checks of the kata, those of other judges too, but for what is asked of its test.
+    items: list[pytest.Function] = field(default_factory=list)
+    trials: dict[type[CandidateTest], Trials] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._planted: dict[str, Attempt] = {}
@@ -85,6 +91,19 @@ class Subject:
             return fault_of(item, self.attempt, self.reference) is None
         return False
 
+    def remarks(self) -> tuple[list[str], list[str]]:
+        """What is told of a fix and a test in any case, and the names of the mistakes that the test lets through."""
+        told: list[str] = []
+        passed: list[str] = []
+        for contract, trials in self.trials.items():
+            changed = contract().changed(trials.attempt.source)
+            told.append(f"the fix changes {changed} line{'s' * (changed != 1)} of the program that was handed out")
+            if trials.sharpness:
+                count, passed = trials.sharpness
+                through = f", and lets through {by_kind(contract.material(), passed)}" if passed else ""
+                told.append(f"the test rejects {count} further mistakes{through}")
+        return told, passed
+
     def close(self) -> None:
         """End every worker that was started for this kata."""
         for attempt in (self.attempt, self.reference, *self._planted.values()):
@@ -102,7 +121,7 @@ class GraderPlugin:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.interrupted = False
+        self.interrupted: BaseException | None = None
         self.places: dict[str, int] = {}
         self.every: list[pytest.Function] = []
 
@@ -135,7 +154,7 @@ class GraderPlugin:
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         # pytest calls it an interruption too when a grader cannot be imported
-        self.interrupted = not isinstance(excinfo.value, pytest.Session.Interrupted)
+        self.interrupted = None if isinstance(excinfo.value, pytest.Session.Interrupted) else excinfo.value
 
 
 class Judging(GraderPlugin):
@@ -161,6 +180,32 @@ class Judging(GraderPlugin):
         """The solution, in a worker of its own, to be timed against."""
         return self.subjects[request.path.stem].reference
 
+    @pytest.fixture
+    def trials(self, request: pytest.FixtureRequest) -> Trials:
+        """The test that the attempt defines, to be tried on programs."""
+        subject, contract = self.subjects[request.path.stem], request.cls
+        if self.options.debug or self.options.device != "cpu":
+            pytest.skip("a test is judged on the CPU, in workers of its own: leave out --pdb and --device")
+        if contract not in subject.trials:
+            given, seed = contract.material(), self.options.seed
+            subject.trials[contract] = Trials(subject.attempt, contract.name, given.names, given.reference, seed)
+        return subject.trials[contract]
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        for module in dict.fromkeys(item.getparent(pytest.Module) for item in items):
+            assert module is not None
+            subject = self.subjects[module.path.stem]
+            if subject.hunted:
+                own: list[Any] = [
+                    getattr(item, "cls", None) for item in items if item.path == module.path and of_a_test(item)
+                ]
+                items[:] = [item for item in items if item.path != module.path or not of_a_test(item)]
+                contract = hunted(subject.kata, subject.hunted, *own[:1])
+                node = pytest.Class.from_parent(module, name=contract.__name__)
+                node.obj = contract
+                items += module.session.genitems(node)
+        super().pytest_collection_modifyitems(config, items)
+
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         for item in session.items:
@@ -170,7 +215,8 @@ class Judging(GraderPlugin):
             check.place = self.places[item.nodeid]
             self.subjects[item.path.stem].checks[item.nodeid] = check
         for item in self.every:
-            self.subjects[item.path.stem].items.append(item)
+            if not of_a_test(item):
+                self.subjects[item.path.stem].items.append(item)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         kata = Path(report.fspath).stem
@@ -193,6 +239,10 @@ class Judging(GraderPlugin):
             if isinstance(fault, Wrong) and fault.expected is not None and fault.ratio is not None:
                 check.picture = picture(fault.got, fault.expected, fault.ratio, fault.axes)
             if not fault.outcome.harmless:
+                if self.options.debug:
+                    from dojo.judge.in_process import look_into
+
+                    look_into(fault)
                 self.explain(item, subject, check, fault)
             if not fault.outcome.harmless or fault.outcome is Outcome.SKIPPED:
                 raise
@@ -224,38 +274,23 @@ class Judging(GraderPlugin):
         if check.tier is Tier.ROBUST and fault.outcome is not Outcome.FORBIDDEN and item.obj.__doc__:
             check.sections.append(Section(Label.PRACTICE, " ".join(item.obj.__doc__.split())))
         repeat = f"{subject.repeat} -k {check.place + 1} --seed {self.options.seed}"
-        check.sections.append(Section(Label.REPEAT, repeat))
+        if not (subject.hunted and of_a_test(item)):  # which nothing but the hunt asks for
+            check.sections.append(Section(Label.REPEAT, repeat))
         if self.options.scripts and fault.failing:
             sentence = next((s.text for s in check.sections if s.label in (Label.CONTRACT, Label.EVENT)), "")
             with suppress(ValueError):  # too large for a script
                 check.script = fault.failing.script(f"{subject.kata.name}: {readable(check.name)}", sentence)
-        if self.options.diagnose and not self.options.debug:
+        if self.options.diagnose and not self.options.debug and not of_a_test(item):
             bug = subject.diagnosis.of(item, fault, subject.passed())
             if bug is not None:
                 check.diagnosis = bug.name
                 check.sections.append(Section(Label.DIAGNOSIS, f"equals “{bug.name}”: {bug.why}"))
 
 
-def chooser(words: str) -> Callable[[int, str], bool]:
-    """What `-k` chooses: the check of this number, those whose names hold these words, or an expression of pytest's."""
-    if words.isdigit():
-        return lambda number, name: number == int(words)
-    try:
-        expression = Expression.compile(words)
-    except SyntaxError:
-        expression = None
-
-    def chosen(number: int, name: str) -> bool:
-        known = f"{readable(name)} {name}".casefold()
-        if words.casefold() in known:
-            return True
-
-        def holds(word: str, /, **_: object) -> bool:
-            return word.casefold() in known
-
-        return expression is not None and expression.evaluate(holds)
-
-    return chosen
+def of_a_test(item: pytest.Item) -> bool:
+    """Whether a check is about the test that an attempt defines, and not about its program."""
+    made = getattr(item, "cls", None)
+    return isinstance(made, type) and issubclass(made, CandidateTest)
 
 
 def fault_of(item: pytest.Function, attempt: Attempt, reference: Attempt) -> Fault | None:
@@ -271,12 +306,14 @@ def fault_of(item: pytest.Function, attempt: Attempt, reference: Attempt) -> Fau
 
 def draw_for(item: pytest.Item, seed: int) -> Draw:
     """Fresh inputs for a check, the same for the same seed."""
-    return Draw(seed * 1_000_003 + zlib.crc32(name_of(item).encode()))
+    return Draw(seed * 1_000_003 + zlib.crc32(item.nodeid.partition("::")[2].encode()))
 
 
 def name_of(item: pytest.Item) -> str:
-    """`TestRoPEReal::test_values_match_the_definition`, which `terminal.readable` makes a sentence of."""
-    return item.nodeid.partition("::")[2]
+    """`Testsoftmax::test_values_match_the_definition`: the check, and of what callable, as the kata writes it."""
+    own: Any = getattr(item, "cls", None)
+    path = item.nodeid.partition("::")[2]
+    return f"Test{own.name}{path.removeprefix(own.__name__)}" if hasattr(own, "name") else path
 
 
 def _unparametrized(item: pytest.Item) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dojo.grading import parallel
 from dojo.grading.options import Entry, Options
+from dojo.grading.run import ScriptRun, run_script
 from dojo.judge.fork_server import ForkServer
 from dojo.judge.pool import WorkerPool
 
@@ -22,26 +24,30 @@ class ResidentGrader:
     def __init__(self, seed: int, diagnose: bool = True) -> None:
         self.options = Options(seed, diagnose=diagnose)
         self._before: dict[str, Verdict] = {}  # the last verdict on each kata: how long its checks take
-        self._server = ForkServer()
+        self.server = ForkServer()
         parallel.import_all()
         self._size = parallel.judges()
-        self._pool = WorkerPool(_grade_with_spares, self._server, self._size)
+        self._pool = WorkerPool(_work, self.server, self._size)
 
     def prepare(self, kata: Kata) -> None:
         """Grade the solution in every process, so that oracles are known before the first attempt is there."""
         self._before[kata.name] = self._pool.map([(Entry.of_solution(kata), self.options)] * self._size)[0]
 
-    def begin(self, entry: Entry, options: Options | None = None) -> None:
-        """Start grading."""
+    def begin(self, entry: Entry, options: Options | None = None, script: bool = False) -> None:
+        """Start grading; with `script` the file is also run as one, before that."""
         self._last, self._kata = options or self.options, entry.kata.name
-        self._pool.begin(parallel.shared_out([entry], self._last, self._size, self._before.get(self._kata)))
+        before = self._before.get(self._kata)
+        if before is not None and bool(before.remarks) is not bool(entry.hunted):
+            before = None  # it had not the checks that there are now
+        parts = parallel.shared_out([entry], self._last, self._size, before)
+        self._pool.begin([entry, *parts] if script else parts)
 
-    def verdict(self, timeout: float) -> Verdict | None:
-        """The verdict on what was begun, if it is there within `timeout` seconds."""
-        parts = self._pool.results(timeout)
-        if parts is None:
+    def verdict(self, timeout: float, ran: Callable[[ScriptRun], None] = lambda run: None) -> Verdict | None:
+        """The verdict on what was begun, if it is there within `timeout` seconds; `ran` hears of a script at once."""
+        found = self._pool.results(timeout, lambda each: ran(each) if isinstance(each, ScriptRun) else None)
+        if found is None:
             return None
-        verdict = parallel.joined(parts, self._last)
+        verdict = parallel.joined([each for each in found if not isinstance(each, ScriptRun)], self._last)
         if verdict.checks:
             self._before[self._kata] = verdict
         return verdict
@@ -56,7 +62,7 @@ class ResidentGrader:
     def close(self) -> None:
         """End every process."""
         self._pool.__exit__()
-        self._server.close()
+        self.server.close()
 
     def __enter__(self) -> ResidentGrader:
         return self
@@ -65,6 +71,6 @@ class ResidentGrader:
         self.close()
 
 
-def _grade_with_spares(part: parallel.Part, server: ForkServer) -> Verdict:
+def _work(item: Entry | parallel.Part, server: ForkServer) -> Verdict | ScriptRun:
     server.spares = WORKERS
-    return parallel.run_part(part, server)
+    return run_script(item, server) if isinstance(item, Entry) else parallel.run_part(item, server)

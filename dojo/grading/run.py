@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dojo.content import catalog
@@ -27,9 +29,10 @@ warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 
 # Parts of pytest that no grader needs: each is asked before and after every check, a tenth of a grading in all.
 UNUSED = """
-    cacheprovider capture doctest faulthandler junitxml legacypath logging monkeypatch pastebin recwarn setuponly
-    setupplan stepwise subtests terminal threadexception tmpdir unittest unraisableexception warnings
+    cacheprovider capture debugging doctest faulthandler junitxml legacypath logging monkeypatch pastebin recwarn
+    setuponly setupplan stepwise subtests terminal threadexception tmpdir unittest unraisableexception warnings
 """
+ASSERTS = re.compile(r"^ *(assert\b|[^#\n]*\bassert_)", re.MULTILINE)
 GRADER_WATCHDOG = 300  # seconds that pytest-timeout gives one check: the judge's own deadlines come long before
 
 
@@ -57,17 +60,23 @@ def run(
         verdicts[kata.name] = verdict
         if is_untouched(kata, entry.source):
             verdict.verdict, verdict.message = "empty", f"write your answer in {entry.label}, then: {entry.repeat}"
+            finished(kata.name)
             continue
         try:
             attempt.worker()
-            if missing := undefined(kata, attempt):
+            if missing := undefined(kata, attempt, ["test"] if entry.hunted else []):
                 raise Fault(Outcome.WRONG, Section(Label.EVENT, missing))
         except Fault as fault:
+            if options.debug:
+                from dojo.judge.in_process import look_into
+
+                look_into(fault)
+            finished(kata.name)
             attempt.close()
             verdict.verdict, verdict.message = "broken", "\n".join(s.text for s in fault.sections)
             continue
         reference = make(read_text(kata.master), kata.say(kata.master))
-        subjects[kata.name] = Subject(kata, attempt, reference, make, entry.repeat)
+        subjects[kata.name] = Subject(kata, attempt, reference, make, entry.repeat, entry.hunted)
     if subjects:
         try:
             run_graders((each.kata.grader for each in subjects.values()), Judging(subjects, options, finished))
@@ -76,6 +85,7 @@ def run(
                 subject.close()
     for name, subject in subjects.items():
         verdicts[name].error_ratio = subject.attempt.error_ratio
+        verdicts[name].remarks, verdicts[name].let_through = subject.remarks()
         printed = subject.attempt.take_printed().strip()
         verdicts[name].message = f"the attempt printed:\n{printed}" if printed else ""
         conclude(verdicts[name], list(subject.checks.values()), options)
@@ -84,9 +94,45 @@ def run(
     return list(verdicts.values())
 
 
-def undefined(kata: Kata, attempt: Attempt) -> str:
-    """What a kata asks for and an attempt does not define, in words; nothing if all is there."""
-    missing = [name for name in names(kata) if not {name, "__getattr__"} & set(attempt.defined)]
+@dataclass(frozen=True)
+class ScriptRun:
+    """What came of running an attempt's file as a script."""
+
+    outcome: str  # `runs`, `raises`, or `wrong`: an assert of its own does not hold
+    error: str = ""  # in the words of Python or of the judge; or what a file that runs leaves open
+    lines: str = ""  # of the attempt, where it was raised
+    printed: str = ""
+
+
+def run_script(entry: Entry, server: ForkServer | FreshStarts) -> ScriptRun:
+    """Run an attempt's file as `python FILE` would, in a worker; nothing is graded."""
+    from dojo.grading.options import Options
+    from dojo.verdict.failures import Fault, Raised
+    from dojo.verdict.types import Label
+
+    attempt = attempt_maker(Options(0), server)(entry.source, entry.label)
+    attempt.name = "__main__"
+    outcome, error, lines = "runs", "", ""
+    try:
+        attempt.worker()
+    except Fault as fault:
+        kind, text = (fault.kind, fault.text) if isinstance(fault, Raised) else ("", "")
+        if kind != "SystemExit" or text not in ("", "None", "0", "False"):
+            said = {section.label: section.text for section in fault.sections}
+            outcome = "wrong" if kind == "AssertionError" else "raises"
+            error, lines = said[Label.EVENT].removeprefix("the attempt raised "), said.get(Label.TRACEBACK, "")
+    printed = attempt.take_printed()
+    attempt.close()
+    if outcome == "runs" and not ASSERTS.search(entry.source):
+        error = "it asserts nothing, so nothing is tested"
+    return ScriptRun(outcome, error, lines, printed)
+
+
+def undefined(kata: Kata, attempt: Attempt, more: list[str]) -> str:
+    """What a kata asks for, and more, and an attempt does not define, in words; nothing if all is there."""
+    missing = [
+        name for name in dict.fromkeys([*names(kata), *more]) if not {name, "__getattr__"} & set(attempt.defined)
+    ]
     if not missing:
         return ""
     near = difflib.get_close_matches(missing[0], attempt.defined, 1) or [
@@ -105,8 +151,9 @@ def conclude(verdict: Verdict, checks: list[Check], options: Options) -> None:
 
     mute = {subject(c) for c in checks if any(s.text == NO_RETURN for s in c.sections)}
     for check in checks:
-        if check.outcome is Outcome.PASSED and subject(check) in mute:  # nothing can be said of a result that is none
-            check.outcome, check.sections = Outcome.SKIPPED, [Section(Label.EVENT, NO_RETURN)]
+        # nothing can be said of a result that is none: not that it is right, nor what it took
+        if check.outcome in (Outcome.PASSED, Outcome.SLOW) and subject(check) in mute:
+            check.outcome, check.sections = Outcome.WRONG, [Section(Label.EVENT, NO_RETURN)]
     failed = [check for check in checks if not check.outcome.harmless]
     if options.stop_at_first:
         for check in failed[1:]:
@@ -118,6 +165,8 @@ def conclude(verdict: Verdict, checks: list[Check], options: Options) -> None:
     verdict.verdict = "passed" if passed else "failed"
     if options.debug:
         verdict.verdict, verdict.message = "unjudged", "run inside the grader's process for debugging: not judged"
+        if failed and failed[0].outcome is not Outcome.CRASHED:
+            verdict.message += ". Nothing was raised: write `breakpoint()` in your code where you want to look"
     elif not failed and not passed and checks:
         verdict.message = "nothing was judged: every check was skipped"
 
@@ -151,8 +200,9 @@ def run_graders(graders: Iterable[Path], plugin: GraderPlugin) -> None:
     import pytest
 
     options = plugin.options
-    arguments = [str(grader) for grader in graders]
-    arguments += ["-c", "/dev/null", f"--rootdir={catalog.ROOT}", "--import-mode=importlib", "-o", "python_files=*.py"]
+    paths = list(graders)
+    arguments = [*map(str, paths), "-c", "/dev/null", f"--rootdir={paths[0].parents[2]}"]
+    arguments += ["--import-mode=importlib", "-o", "python_files=*.py"]
     # Graders say what is wrong in their own words, and no plugin that happens to be installed has a say in a verdict.
     arguments += ["--assert=plain", "--disable-plugin-autoload", "-p", "pytest_timeout"]
     arguments += [word for name in UNUSED.split() for word in ("-p", f"no:{name}")]
@@ -162,7 +212,7 @@ def run_graders(graders: Iterable[Path], plugin: GraderPlugin) -> None:
         warnings.simplefilter("ignore")  # what an oracle is warned of is nothing to tell the user
         status = pytest.main(arguments, plugins=[plugin])
     if plugin.interrupted:
-        raise KeyboardInterrupt
+        raise plugin.interrupted
     if status in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR):
         name = pytest.ExitCode(status).name
         raise RuntimeError(f"pytest could not run the graders ({name}): please report this as our fault")

@@ -20,7 +20,13 @@ Started = tuple[int, socket.socket, int]  # a worker's process id, the channel t
 class ForkServer:
     """A pristine process that workers are forked from. Start it early: it imports torch while the judge does too."""
 
-    def __init__(self, parent: ForkServer | None = None, around: Sequence[str] = (), core: int | None = None) -> None:
+    def __init__(
+        self,
+        parent: ForkServer | None = None,
+        around: Sequence[str] = (),
+        core: int | None = None,
+        for_tests: bool = False,
+    ) -> None:
         """`around` are the words of a sandbox, before the command that starts the process."""
         ours, theirs = socket.socketpair()
         self.control = ours
@@ -30,8 +36,11 @@ class ForkServer:
         self.spares = 0  # workers to fork ahead, while nobody waits for one
         self.idle: list[Started] = []  # those forked ahead
         self.postponed: list[Callable[[], object]] = []
+        self._for_tests: ForkServer | None = None
         if parent:
-            socket.send_fds(parent.control, [json.dumps({"split": core}).encode()], [theirs.fileno()])
+            socket.send_fds(
+                parent.control, [json.dumps({"split": core, "tests": for_tests}).encode()], [theirs.fileno()]
+            )
             self.pid = parent._answer()["pid"]
             parent.children.add(self)
         else:
@@ -45,6 +54,11 @@ class ForkServer:
         `core` is the processor that its workers keep to, if it is to be one.
         """
         return ForkServer(self, core=core)
+
+    def for_tests(self) -> ForkServer:
+        """Another one, whose workers find loaded what a test first waits for seconds for. It ends with this."""
+        self._for_tests = self._for_tests or ForkServer(self, for_tests=True)
+        return self._for_tests
 
     def join(self, child: ForkServer) -> None:
         """Wait for the end of a server that was split off, once its judge has closed its control."""
@@ -94,6 +108,8 @@ class ForkServer:
         """End the process and every worker that is left."""
         for pid in list(self.alive):
             self.kill(pid)
+        if self._for_tests is not None:
+            self._for_tests.close()
         for child in list(self.children):
             self.join(child)
         self.control.close()

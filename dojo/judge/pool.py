@@ -38,6 +38,7 @@ class WorkerPool:
         places: list[int | None] = list(cores() if size > 1 else ()) or [None]
         random.shuffle(places)  # several runs at once must not all crowd on the first ones
         self.processes = [PoolProcess(work, server, places[number % len(places)]) for number in range(size)]
+        self._busy: list[PoolProcess] = []
 
     def map(self, items: list[Any], finished: Callable[[Any], None] = lambda result: None) -> list[Any]:
         """The results in the order of the items; `finished` hears of each as it comes.
@@ -50,7 +51,10 @@ class WorkerPool:
         return results
 
     def begin(self, items: list[Any]) -> None:
-        """Set to work on items, while the caller goes on."""
+        """Set to work on items, while the caller goes on; what was begun before is done first, and is not kept."""
+        self._waiting = []
+        while self._busy and self.results(None) is None:
+            pass
         self._waiting, self._count = list(enumerate(items)), len(items)
         self._results: dict[int, Any] = {}
         self._busy = [process for process in self.processes if process.give(self._waiting)]

@@ -33,6 +33,7 @@ class Attempt:
     memory: int | None = worker_handle.MEMORY
     device: str = "cpu"
     pickled_cells: PickledCells | None = None
+    name: str = "attempt"  # of its module; `__main__` runs it as a script
     timeouts: int = 0
     error_ratio: float = 0.0  # the largest error seen, in units of the allowed error
     parameter_names: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)  # by class and how it is built
@@ -95,16 +96,16 @@ class Attempt:
                 raise Died(Outcome.TIMED_OUT, "not run: the attempt has timed out already")
             self._worker = worker_handle.Worker(self.server, self.filename, self.readable, self.memory)
             try:
-                limit = worker_handle.CPU_LIMIT * worker_handle.LOAD_FACTOR
-                self.defined = next(self._worker.ask(self._contents(), limit=limit))["names"]
+                self.defined = self._worker.load(self.contents())["names"]
             except BaseException:
                 self._worker.end()
                 raise
         return self._worker
 
-    def _contents(self) -> Message:
+    def contents(self) -> Message:
+        """The request that loads this attempt."""
         if self.pickled_cells is None:
-            return {"do": "load", "source": self.source}
+            return {"do": "load", "source": self.source, "name": self.name}
         pickled = torch.frombuffer(bytearray(self.pickled_cells.pickled), dtype=torch.uint8)
         return {"do": "unpack", "pickled": pickled, "cells": [list(cell) for cell in self.pickled_cells.cells]}
 

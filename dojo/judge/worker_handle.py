@@ -24,7 +24,7 @@ MEMORY = 6 << 30  # bytes of address space beyond what an idle worker has
 CPU_LIMIT = 5.0  # seconds of processor time for one request
 WALL_LIMIT = 12.0  # seconds by the clock on the wall, for an attempt that sleeps or a machine that is busy
 TELLING = 0.3  # seconds for a worker that hangs to say where
-LOAD_FACTOR = 4  # importing may pull in more of torch than a call does
+LOAD_FACTOR = 4  # importing may wait for a disk, and a worker that starts afresh then imports torch too
 SHOWN_OUTPUT = 8 << 10
 # What an answer must hold, by request, so that a forged one is told from a right one before anybody relies on it.
 Keys = dict[str, type]
@@ -41,9 +41,11 @@ ANSWERS: dict[str, Keys] = {
     "observe": {"readings": dict},
     "stage": {"value": protocol.Remote},
     "go": {"value": protocol.Remote},
+    "run_test": {"answer": str, "because": dict},
 }
 
 IF_ASKED: dict[str, Keys] = {"grad": {"call": int}, "watch": {"inputs": list, "changed": list}}
+LOADING = ("load", "unpack")
 COUNTS = ("operations", "largest", "complex", "profiled")
 READINGS: Keys = {**dict.fromkeys(COUNTS, dict), "foreign": list, "entered": list}
 UNASKED = "it does not answer what was asked"
@@ -53,11 +55,16 @@ class Worker:
     """One process that runs one attempt. Requests either answer or end the worker with a fault that says why."""
 
     def __init__(
-        self, server: ForkServer | FreshStarts, filename: str, readable: list[str], memory: int | None = MEMORY
+        self,
+        server: ForkServer | FreshStarts,
+        filename: str,
+        readable: list[str],
+        memory: int | None = MEMORY,
+        trial: bool = False,
     ) -> None:
         self.server, self.filename = server, filename
         self.pid, self.channel, self.output = server.start()
-        protocol.send(self.channel, {"filename": filename, "readable": readable, "memory": memory})
+        protocol.send(self.channel, {"filename": filename, "readable": readable, "memory": memory, "trial": trial})
         self.channel.setblocking(False)
         os.set_blocking(self.output, False)
         self.watch = selectors.DefaultSelector()
@@ -76,17 +83,22 @@ class Worker:
         except OSError:  # the worker has died: the channel will say so
             return 0.0
 
-    def ask(self, *requests: Message, limit: float | None = None) -> Iterator[Message]:
+    def load(self, contents: Message) -> Message:
+        """Have the attempt imported; a loop there costs no more than one in a call."""
+        factor = LOAD_FACTOR if isinstance(self.server, FreshStarts) else 1
+        return next(self.ask(contents, limit=factor * CPU_LIMIT, wall=LOAD_FACTOR * WALL_LIMIT))
+
+    def ask(self, *requests: Message, limit: float | None = None, wall: float | None = None) -> Iterator[Message]:
         """Send requests, which are done in turn up to the first that fails, and wait for their answers.
 
-        `limit` is in seconds of processor time, CPU_LIMIT if none is given.
+        `limit` is in seconds of processor time, CPU_LIMIT if none is given; `wall` by the clock on it, WALL_LIMIT.
 
         Raises, and so does the iterator when it comes to an answer that says so:
             Raised: the attempt raised.
             Forbidden: the attempt left PyTorch, or gave back what is no tensor.
             Died: the worker is gone, or had to be ended.
         """
-        reply = self._exchange({"requests": list(requests)}, CPU_LIMIT if limit is None else limit)
+        reply = self._exchange({"requests": list(requests)}, limit or CPU_LIMIT, wall or WALL_LIMIT)
         answers = reply.get("answers")
         if not isinstance(answers, list) or not all(isinstance(answer, dict) for answer in answers):
             self._protocol_error(UNASKED)
@@ -94,11 +106,10 @@ class Worker:
             self._protocol_error(UNASKED)
         return map(self._understood, requests, answers)
 
-    def _exchange(self, message: Message, limit: float) -> Message:
+    def _exchange(self, message: Message, limit: float, wall: float) -> Message:
         """One message there and one back, against the clock."""
         token = secrets.token_hex(8)
         started, cpu = time.monotonic(), self.cpu_seconds()
-        wall = limit * WALL_LIMIT / CPU_LIMIT
         self.channel.setblocking(True)
         self.channel.settimeout(wall)
         try:
@@ -111,9 +122,9 @@ class Worker:
         while expected is None or len(buffer) < sum(expected):
             late = ""
             if self.cpu_seconds() - cpu > limit:
-                late = f"no answer after {limit:.0f} s of processor time: is there a loop?"
+                late = f"after {limit:.0f} s of processor time, so the {{}} was ended: is there a loop?"
             elif time.monotonic() - started > wall:
-                late = f"no answer after {wall:.0f} s"
+                late = f"after {wall:.0f} s, so the {{}} was ended"
             before = len(buffer)
             for key, _ in self.watch.select(timeout=0 if late else 0.1):
                 if key.fileobj is self.channel:
@@ -121,7 +132,7 @@ class Worker:
                 else:
                     self._read_output()
             if late and len(buffer) == before:  # if this process was suspended meanwhile, the answer waits to be read
-                self._timed_out(late)
+                self._timed_out(late.format("import" if message["requests"][0]["do"] in LOADING else "call"))
             if expected is None and len(buffer) >= protocol.PREFIX:
                 expected = self._checked(protocol.lengths, bytes(buffer[: protocol.PREFIX]))
                 del buffer[: protocol.PREFIX]
@@ -189,10 +200,10 @@ class Worker:
         self.printed, self.unshown = bytearray(), 0
         return text
 
-    def _timed_out(self, sentence: str) -> NoReturn:
+    def _timed_out(self, late: str) -> NoReturn:
         line = self._hanging_line()
         self.end()
-        raise Died(Outcome.TIMED_OUT, f"{sentence}: the call was ended", line)
+        raise Died(Outcome.TIMED_OUT, f"no answer {late}", line)
 
     def _hanging_line(self) -> str:
         """Where in the attempt's own file the worker is now, as its faulthandler tells it; nothing if it does not."""

@@ -1,5 +1,6 @@
-"""The history database: every grade, mock and hunt of this user, with the attempt's text. It is also what knows passes.
+"""The history database: every grade, mock and hunt of this user, with the attempt's text, and answers to questions.
 
+It is also what knows passes.
 Nothing here may keep a verdict from its reader: `remember` answers with a sentence when it could not write.
 """
 
@@ -10,17 +11,18 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, astuple, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from dojo.content.catalog import Trouble
 from dojo.verdict.types import Outcome
 
-VERSION = 1
+VERSION = 2
 PATIENCE = 5.0  # seconds to wait for another grading that writes just now
 
-TABLE = """
+TABLES = {  # by the version that brought them
+    1: """
 create table attempt (
     id integer primary key,
     at real not null,            -- seconds since 1970, UTC
@@ -36,7 +38,19 @@ create table attempt (
     details text not null        -- JSON: the whole verdict, with pictures
 );
 create index by_kata on attempt (kata, at);
-"""
+""",
+    2: """
+create table answer (
+    id integer primary key,
+    at real not null,            -- seconds since 1970, UTC
+    kata text not null,
+    question text not null,      -- as its master words it
+    rating text not null,        -- again, hard, good or easy, by who answered
+    seconds real not null,       -- from the question to the points
+    text text not null           -- as typed; nothing where it was said aloud
+);
+""",
+}
 
 
 class Unreadable(Trouble):
@@ -65,7 +79,21 @@ class Attempt:
         return self.verdict == "passed"
 
 
+@dataclass(frozen=True)
+class Answer:
+    """One answer to a question of an interviewer, as its owner rated it."""
+
+    at: float
+    kata: str
+    question: str
+    rating: str
+    seconds: float
+    text: str = ""
+
+
+RATINGS = ("again", "hard", "good", "easy")
 COLUMNS = [f.name for f in fields(Attempt)]
+ANSWER_COLUMNS = [f.name for f in fields(Answer)]
 LAST = "select id from (select id, max(at) from attempt group by kata, kind, verdict)"
 BRIEF = {"failing": "'[]'", "details": "'{}'", "text": f"case when id in ({LAST}) then text else '' end"}
 JSON = ("tiers", "failing", "details")
@@ -94,15 +122,35 @@ def place() -> Path:
 
 def remember(attempts: Iterable[Attempt]) -> str | None:
     """Write attempts down, all or none; returns None, or a sentence that says why it could not be done."""
+    return _write({"attempt": (COLUMNS, [_row(attempt) for attempt in attempts])})
+
+
+def remember_answer(answer: Answer) -> str | None:
+    """Write an answer down; returns None, or a sentence that says why it could not be done."""
+    return _write({"answer": (ANSWER_COLUMNS, [list(astuple(answer))])})
+
+
+def _write(rows: dict[str, tuple[list[str], list[list[Any]]]]) -> str | None:
+    """Add rows to tables, all or none."""
     try:
         with _open(write=True) as database:
-            database.executemany(
-                f"insert into attempt ({', '.join(COLUMNS)}) values ({', '.join('?' * len(COLUMNS))})",
-                [_row(attempt) for attempt in attempts],
-            )
+            for table, (columns, values) in rows.items():
+                marks = ", ".join("?" * len(columns))
+                database.executemany(f"insert into {table} ({', '.join(columns)}) values ({marks})", values)
     except Unreadable as trouble:
         return f"not recorded: {trouble}"
     return None
+
+
+def answers() -> list[Answer]:
+    """Every answer, oldest first. Raises Unreadable."""
+    if not _begun():
+        return []
+    with _open() as database:
+        if database.execute("pragma user_version").fetchone()[0] < 2:  # nothing has been written since
+            return []
+        rows = database.execute(f"select {', '.join(ANSWER_COLUMNS)} from answer order by at, id").fetchall()
+    return [Answer(*row) for row in rows]
 
 
 def recall_all(kata: str | None = None) -> list[Attempt]:
@@ -132,22 +180,24 @@ def scores(attempts: Iterable[Attempt]) -> dict[int, dict[str, str]]:
     return found
 
 
-def export(path: Path) -> int:
-    """Write everything to a file of JSON Lines; returns how many attempts there were."""
+def export(path: Path) -> tuple[int, int]:
+    """Write everything to a file of JSON Lines; returns how many attempts there were, and how many answers."""
     from dojo.content import files
 
-    attempts = recall_all()
-    files.write_atomic(path, "".join(json.dumps(asdict(a)) + "\n" for a in attempts))
-    return len(attempts)
+    attempts, given = recall_all(), answers()
+    lines = [json.dumps(asdict(a)) for a in attempts] + [json.dumps(asdict(a)) for a in given]
+    files.write_atomic(path, "".join(f"{line}\n" for line in lines))
+    return len(attempts), len(given)
 
 
-def take_in(path: Path) -> tuple[int, int]:
-    """Add the attempts of a file of JSON Lines that are not known yet; returns how many were new, and how many not.
+def take_in(path: Path) -> tuple[int, int, int]:
+    """Add the attempts and answers of a file of JSON Lines that are not known yet.
 
-    Raises Unreadable when a line is no attempt; then none is added.
+    Returns how many attempts and how many answers were new, and how many of both not. Raises Unreadable when a line is
+    neither; then nothing is added.
     """
-    known = {(a.at, a.kata, a.kind, a.text) for a in recall_all()}
-    new, old = [], 0
+    known = {*map(_key, recall_all()), *map(_key, answers())}
+    attempts, given, old = list[list[Any]](), list[list[Any]](), 0
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -156,24 +206,38 @@ def take_in(path: Path) -> tuple[int, int]:
         if not line.strip():
             continue
         try:
-            attempt = Attempt(**json.loads(line) | {"id": None})
-            _row(attempt)
-            key = (float(attempt.at), str(attempt.kata), attempt.kind, attempt.text)
+            told = json.loads(line)
+            each = Answer(**told) if "question" in told else Attempt(**told | {"id": None})
+            row, key = [*astuple(each)] if isinstance(each, Answer) else _row(each), _key(each)
+            if isinstance(each, Answer) and each.rating not in RATINGS:
+                raise ValueError(f"'{each.rating}' is no rating")
         except (ValueError, TypeError, AttributeError) as error:
-            raise Unreadable(f"{path}, line {number}, is no attempt: {error}. Nothing was taken in.") from None
+            raise Unreadable(
+                f"{path}, line {number}, is no attempt and no answer: {error}. Nothing was taken in."
+            ) from None
         if key in known:
             old += 1
         else:
             known.add(key)
-            new.append(attempt)
-    trouble = remember(new) if new else None
+            (given if isinstance(each, Answer) else attempts).append(row)
+    trouble = _write({"attempt": (COLUMNS, attempts), "answer": (ANSWER_COLUMNS, given)}) if attempts or given else None
     if trouble:
         raise Unreadable(trouble)
-    return len(new), old
+    return len(attempts), len(given), old
+
+
+def _key(each: Attempt | Answer) -> tuple[float, str, str, str]:
+    """What tells an attempt, or an answer, from every other."""
+    kind = each.question if isinstance(each, Answer) else each.kind
+    return float(each.at), str(each.kata), kind, each.text
+
+
+def _begun() -> bool:
+    return place().exists() and place().stat().st_size > 0
 
 
 def _recall(columns: list[str], kata: str | None = None) -> list[Attempt]:
-    if not place().exists() or not place().stat().st_size:
+    if not _begun():
         return []
     with _open() as database:
         where, words = ("where kata = ?", (kata,)) if kata else ("", ())
@@ -198,10 +262,10 @@ def _open(write: bool = False) -> Iterator[sqlite3.Connection]:
                 database.execute("pragma synchronous = full")
                 with database:  # one transaction: a crash leaves all of it or nothing
                     database.execute("begin immediate")
-                    if database.execute("pragma user_version").fetchone()[0] == 0:
-                        for statement in TABLE.split(";\n"):
-                            database.execute(statement)
-                        database.execute(f"pragma user_version = {VERSION}")
+                    had = database.execute("pragma user_version").fetchone()[0]
+                    for statement in (s for v, table in TABLES.items() if v > had for s in table.split(";\n")):
+                        database.execute(statement)
+                    database.execute(f"pragma user_version = {VERSION}")
                     yield database
             else:
                 yield database

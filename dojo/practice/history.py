@@ -6,8 +6,9 @@ import argparse
 import difflib
 import sys
 import time
-from collections.abc import Iterable
-from datetime import datetime
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from dojo.content import catalog, files, sync
@@ -67,25 +68,37 @@ def proposals(count: int) -> str:
     katas = catalog.katas()
     standings = progress.standings(katas.values())
     proposed = schedule.propose(katas, standings, plan=schedule.kept_plan())
+    asked = questions_due(katas)
     if not proposed:
         date, name = min((standing.due, name) for name, standing in standings.items() if standing.due)
-        return f"nothing is due; {name} comes next, on {date.astimezone():%d %B at %H:%M}."
+        return "\n".join([f"nothing is due; {name} comes next, on {date.astimezone():%d %B at %H:%M}.", *asked])
     lines = [
         f"{number}. {due.kata.name:<18}  {due.kata.title}, {due.kata.minutes} min — {due.reason}"
         for number, due in enumerate(proposed[:count], 1)
     ]
     first = proposed[0].kata.name
-    return "\n".join([*lines, "", f"`{typed(f'mock {first}')}` for the clock, `{typed(f'grade {first}')}` without it."])
+    clock = f"`{typed(f'mock {first}')}` for the clock, `{typed(f'grade {first}')}` without it."
+    return "\n".join([*lines, "", clock, *asked])
+
+
+def questions_due(katas: Mapping[str, Kata]) -> list[str]:
+    """The line that says which questions are due, if any are."""
+    cards = schedule.question_cards(katas.values(), database.answers())
+    due = Counter(card.kata.name for card in schedule.questions_due(cards, datetime.now(UTC)))
+    count = due.total()
+    named = ", ".join(f"{name} {number}" for name, number in due.items())
+    word = f"{count} question{'s are' if count > 1 else ' is'} due ({named})"
+    return [f"{word}: `{typed('quiz')}` asks what fits into two minutes."] if due else []
 
 
 def main(args: argparse.Namespace) -> int:
     """List, compare, restore, export or import attempts."""
     if args.export:
-        print(f"{counted(database.export(args.export))} written to {args.export}")
+        print(f"{counted(*database.export(args.export))} written to {args.export}")
         return 0
     if getattr(args, "import"):
-        new, old = database.take_in(getattr(args, "import"))
-        print(f"{counted(new)} taken in; known already: {old}")
+        *new, old = database.take_in(getattr(args, "import"))
+        print(f"{counted(*new)} taken in; known already: {old}")
         return 0
     if not args.name:
         print(overview())
@@ -165,20 +178,27 @@ def show_difference(kata: Kata, attempts: list[Attempt], first: int, second: int
     found = list(difflib.unified_diff(old, new, f"attempt {first}", f"attempt {second}", lineterm=""))
     if not found:
         print(f"attempts {first} and {second} are the same.")
-    elif sys.stdout.isatty():
-        from rich.console import Console
-        from rich.text import Text
-
-        text = Text("\n").join(Text(line, COLOURS.get(line[:3], COLOURS.get(line[0], ""))) for line in found)
-        Console(highlight=False).print(text, soft_wrap=True)
     else:
-        print("\n".join(found))  # as it is, for `patch`
+        print_difference(found)
     return 0
 
 
-def counted(attempts: int) -> str:
-    """A number of attempts in words."""
-    return f"{attempts} attempt{'s' * (attempts != 1)}"
+def print_difference(lines: list[str]) -> None:
+    """Print a diff, coloured on a terminal and as it is in a pipe, for `patch`."""
+    if not sys.stdout.isatty():
+        print("\n".join(lines))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    text = Text("\n").join(Text(line, COLOURS.get(line[:3], COLOURS.get(line[:1], ""))) for line in lines)
+    Console(highlight=False).print(text, soft_wrap=True)
+
+
+def counted(attempts: int, answers: int = 0) -> str:
+    """A number of attempts in words, and one of answers to questions."""
+    said = f"{attempts} attempt{'s' * (attempts != 1)}"
+    return f"{said} and {answers} answer{'s' * (answers != 1)}" if answers else said
 
 
 def restore(kata: Kata, attempt: Attempt) -> str:

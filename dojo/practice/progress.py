@@ -149,7 +149,7 @@ def after_pass(kata: Kata, katas: Mapping[str, Kata]) -> list[str]:
     count = hints_taken(kata)
     hinted = f"{count} hint{'s' * (count != 1)}" if count else "no hint"
     upcoming = [due.kata.name for due in schedule.propose(katas, found) if due.kata != kata][:1]
-    steps = {f"reveal {kata.name}": "the explained solution", f"mock {kata.name} --explain": "follow-up questions"}
+    steps = {f"reveal {kata.name}": "the explained solution", f"quiz {kata.name}": "what interviewers ask next"}
     steps |= {f"show {name}": "the kata that comes next" for name in upcoming}
     width = max(map(len, map(typed, steps)))
     return [
@@ -184,21 +184,6 @@ def revealed(kata: Kata, spoil: bool = False) -> str:
     """The solution and what there is to say about it, in Markdown; or why it stays hidden."""
     code = master.solution_code(master.read_text(kata.master))
     return stays_hidden(kata, spoil) or f"```python\n{code}```\n\n{master.explanation(kata)}"
-
-
-def write_lesson(kata: Kata) -> str:
-    """Write the explained solution with its figures as a notebook. Returns the sentence that says where."""
-    text = master.lesson_text(kata)
-    node = build.notebook(text)
-    node.metadata["jupytext"] = {"formats": "ipynb,py:percent"}  # a pair of their own: the master stays as it is
-    kept = []
-    for suffix, content in ((".py", text), (".ipynb", build.notebook_text(node))):
-        path = kata.root / "lessons" / f"{kata.name}{suffix}"
-        if path.exists() and path.read_bytes() != content.encode():
-            kept.append(kata.say(files.keep(kata.home / "kept", path, path.read_bytes())))
-        files.write_atomic(path, content)
-    before = f" (before: {' and '.join(kept)})" if kept else ""
-    return f"{kata.say(path)} is the explained solution with its figures{before}. `nox -s lab` opens JupyterLab."
 
 
 def reset(kata: Kata) -> str:

@@ -137,7 +137,7 @@ def _mistakes(attempts: list[Attempt]) -> str:
         f'<td class="bar"><b style="width:{100 * count / most:.0f}%"></b></td></tr>'
         for (kata, bug), count in counts
     )
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("kata", "mistake", "times", ""))
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("kata", "mistake", "times")) + "<td></td>"
     return (
         "<h2>Where attempts fail most</h2>"
         f"<div {WIDE}><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"

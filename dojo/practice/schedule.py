@@ -8,16 +8,17 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dojo.content import files
+from dojo.content import files, master
 from dojo.content.catalog import Kata, Trouble, typed
+from dojo.content.master import Question
 from dojo.practice import database
-from dojo.practice.database import Attempt
+from dojo.practice.database import Answer, Attempt
 
 if TYPE_CHECKING:
     from fsrs import Card, Scheduler
@@ -131,6 +132,41 @@ def propose(
     due.sort(key=lambda each: each.recall or 0.0)
     named = {each.kata.name for each in planned}
     return planned + [each for each in due + new if each.kata.name not in named]
+
+
+@dataclass(frozen=True)
+class QuestionCard:
+    """A question of a kata, and when it is due again; None as long as it has not been answered."""
+
+    kata: Kata
+    question: Question
+    due: datetime | None
+
+
+def question_cards(katas: Iterable[Kata], answers: Iterable[Answer]) -> list[QuestionCard]:
+    """The questions of these katas, in the order of their masters, as they stand after these answers, oldest first."""
+    of: dict[tuple[str, str], list[Answer]] = {}
+    for answer in answers:
+        of.setdefault((answer.kata, answer.question), []).append(answer)
+    return [QuestionCard(k, q, _question_due(of.get((k.name, q.text), []))) for k in katas for q in master.questions(k)]
+
+
+def _question_due(answers: Sequence[Answer]) -> datetime | None:
+    """When a question is to be asked again, tomorrow at the earliest: a few minutes a day are for all of them."""
+    if not answers:
+        return None
+    from fsrs import Card, Rating, Scheduler
+
+    scheduler, card = Scheduler(enable_fuzzing=False, learning_steps=(), relearning_steps=()), Card()
+    for answer in answers:
+        at = datetime.fromtimestamp(answer.at, UTC)
+        card, _ = scheduler.review_card(card, Rating[answer.rating.capitalize()], at)
+    return card.due
+
+
+def questions_due(cards: Iterable[QuestionCard], now: datetime) -> list[QuestionCard]:
+    """What is due of these, the longest first."""
+    return sorted((card for card in cards if card.due and card.due <= now), key=lambda card: card.due or now)
 
 
 def _ago(at: float, now: datetime) -> str:

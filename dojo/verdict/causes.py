@@ -1,8 +1,9 @@
 """What failed checks have in common, so that one mistake is told once.
 
 Two checks fail of one cause if the same known bug explains both, if the attempt raised at the same line, if they tell
-of the same forbidden operation, or if their wrong elements lie alike. Where values are wrong, what compares values in
-another dtype, layout or shape cannot be right either, and counts under them.
+of the same forbidden operation, or if their wrong elements lie alike. Where values are wrong, or parameters
+cannot be set, what compares values in another dtype, layout or shape cannot be right either, and counts under that; so
+it does where a forbidden operation gave the values. Values that are off in half precision are off of one cause.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from dojo.verdict.failures import PARAMETERS
 from dojo.verdict.types import Check, Label, Outcome, Tier
 
 COMPARED = (Label.ELEMENTS, Label.PATTERN, Label.MAP)  # a section of one of these tells of two tensors compared
+HALF = re.compile(r"^.*float16")  # in what the first line says of the dtype
 PRECISION = re.compile(r"float16|float64|half_precision")
 
 
@@ -38,12 +41,14 @@ def assign(checks: Iterable[Check]) -> None:
     failed = sorted((check for check in checks if not check.outcome.harmless), key=_rank)
     core = [check for check in failed if check.tier is Tier.CORE]
     leads: dict[str, Check] = {}
-    for check in [*(each for each in core if each.diagnosis), *filter(_compares, core)]:
+    forbidden = [check for check in core if check.outcome is Outcome.FORBIDDEN]
+    for check in [*(each for each in core if each.diagnosis or _unset(each)), *filter(_compares, core), *forbidden]:
         leads.setdefault(subject(check), check)
     first: dict[tuple[str, ...], Check] = {}
     for check in failed:
         lead = leads.get(subject(check))
-        follows = lead is not None and not check.diagnosis and (_compares(check) or PRECISION.search(check.name))
+        own = check.diagnosis and lead not in forbidden
+        follows = lead is not None and not own and (_compares(check) or PRECISION.search(check.name))
         key = _key(lead if lead is not None and follows and check.outcome is Outcome.WRONG else check)
         check.cause = first.setdefault(key, check).name
 
@@ -83,6 +88,11 @@ def _compares(check: Check) -> bool:
     return check.outcome is Outcome.WRONG and (facts or any(s.label in COMPARED for s in check.sections))
 
 
+def _unset(check: Check) -> bool:
+    """Whether the module lacks the parameters that the contract names, so that none were set."""
+    return _text(check, Label.CONTRACT) == PARAMETERS
+
+
 def _key(check: Check) -> tuple[str, ...]:
     """What two checks of the same cause have in common."""
     if check.diagnosis:
@@ -93,6 +103,8 @@ def _key(check: Check) -> tuple[str, ...]:
         return "line", check.outcome, lines
     if check.outcome is not Outcome.WRONG:
         return "event", check.outcome, _text(check, Label.EVENT, Label.CONTRACT)
+    if _compares(check) and HALF.search(_text(check, Label.FACTS)):
+        return "half precision", subject(check)
     if pattern := _text(check, Label.PATTERN):
         return "pattern", subject(check), pattern
     return "sentence", subject(check), _text(check, Label.CONTRACT, Label.EVENT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from dojo.verdict.types import Label, Outcome, Section
@@ -21,16 +22,30 @@ class Fault(Exception):
         self.sections = list(sections)
 
 
+# How autograd refuses to change what it takes gradients of, which a call may not change anyway.
+CHANGED_IN_PLACE = re.compile(r"leaf Variable that requires grad .*in-place operation")
+
+
 class Raised(Fault):
     """The attempt raised `kind` (the exception's class name) with `text`; `bases` are the names of its classes."""
 
     def __init__(self, kind: str, text: str, bases: list[str], lines: str) -> None:
-        said = f"{kind}: {text}" if text else kind
-        sections = [Section(Label.EVENT, f"the attempt raised {said}")]
+        said = f"the attempt raised {f'{kind}: {text}' if text else kind}"
+        if kind == "NotImplementedError" and not text:
+            said = "this is not written yet: it raises NotImplementedError"
+        if lines.startswith("File "):  # which say what Python could not read, and where
+            said = "this is not valid Python"
+        sections = [Section(Label.EVENT, said)]
+        if CHANGED_IN_PLACE.search(text):
+            sections.append(Section(Label.FACTS, "an input, or a parameter, is changed in place"))
         if lines:
             sections.append(Section(Label.TRACEBACK, lines))
         super().__init__(Outcome.CRASHED, *sections)
         self.kind, self.text, self.bases = kind, text, bases
+
+
+class LeftDebugger(KeyboardInterrupt):
+    """The user has left the debugger: no check goes on."""
 
 
 class Forbidden(Fault):
@@ -40,6 +55,7 @@ class Forbidden(Fault):
         super().__init__(Outcome.FORBIDDEN, Section(Label.EVENT, sentence), *sections)
 
 
+PARAMETERS = "the module holds exactly the parameters that the contract names"
 NO_RETURN = "the result is None: is there no `return`?"
 
 

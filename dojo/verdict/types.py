@@ -121,6 +121,8 @@ class Verdict:
     message: str = ""  # why the file is broken, or what to do with an empty one
     repeat: str = ""  # the command that grades the same again
     error_ratio: float = 0.0  # the largest error seen, in units of the allowed error
+    remarks: list[str] = field(default_factory=list)  # of an attempt with a test: what is told whether it passed or not
+    let_through: list[str] = field(default_factory=list)  # names of the mistakes that its test accepts; an answer
 
     @property
     def state(self) -> str:
@@ -140,7 +142,8 @@ class Verdict:
 
     def to_json(self, pictures: bool = False) -> dict[str, Any]:
         """The object that `--json` writes for this kata, with the pictures of failed checks if asked for."""
-        return {
+        remarks = {"remarks": self.remarks} if self.remarks else {}
+        return remarks | {
             "kata": self.kata,
             "attempt": self.attempt,
             "verdict": self.verdict,

@@ -198,6 +198,9 @@ class TestCausalSelfAttention(SoftmaxContract, UnnormedContract):
 
 BUGS = KnownBugs(
     """
+no output projection
+    the merged heads pass through o_proj.
+    return self.o_proj(heads.transpose(-3, -2).flatten(-2))  →  return heads.transpose(-3, -2).flatten(-2)
 pairs (i, i + head_dim/2) instead of (2i, 2i + 1)
     that is the layout of Hugging Face checkpoints, whose query and key rows must be permuted for ours.
     slice(0, x.shape[-1], 2), slice(1, x.shape[-1], 2)

@@ -61,7 +61,7 @@ weights stored (in, out)
     self.o_proj(merged)  →  merged @ self.o_proj.weight
 no output projection
     the merged heads pass through o_proj.
-    return self.o_proj(  →  return (
+    return self.o_proj(merged)  →  return merged
 a projection with a bias
     projections carry no bias here: state dicts must be exchangeable.
     o_proj = nn.Linear(d_model, d_model, bias=False, device  →  o_proj = nn.Linear(d_model, d_model, device

@@ -136,7 +136,7 @@ BUGS = KnownBugs(
     """
 no scale
     without 1/√head_dim the scores grow with the width and softmax saturates.
-    / math.sqrt(q.shape[-1])  →  / 1
+    scores = scores / math.sqrt(q.shape[-1])  →
 scaled by head_dim instead of its square root
     a sum of head_dim products has a standard deviation of √head_dim, not head_dim.
     / math.sqrt(q.shape[-1])  →  / q.shape[-1]

@@ -123,7 +123,7 @@ erf without the root of 2
     torch.erf(wide / math.sqrt(2))  →  torch.erf(wide)
 gelu without the factor 1/2
     1 + erf runs from 0 to 2; the share is half of it.
-    share = 0.5 * (1 + torch.erf(  →  share = (1 + torch.erf(
+    share = 0.5 * (1 + torch.erf(wide / math.sqrt(2)))  →  share = 1 + torch.erf(wide / math.sqrt(2))
 erf alone as the gate
     erf runs from -1 to 1; the share of a distribution from 0 to 1.
     share = 0.5 * (1 + torch.erf(wide / math.sqrt(2)))  →  share = torch.erf(wide / math.sqrt(2))

@@ -126,6 +126,10 @@ CLAIMS = {"no ids": "no_ids"}
 
 BUGS = KnownBugs(
     """
+a weight that is not a parameter
+    a plain tensor is neither trained nor saved nor moved.
+    nn.Parameter(torch.empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
+    →  torch.empty(num_embeddings, embedding_dim, device=device, dtype=dtype)
 stored as (embedding_dim, num_embeddings)
     one row is one token's vector.
     torch.empty(num_embeddings, embedding_dim,  →  torch.empty(embedding_dim, num_embeddings,

@@ -79,6 +79,9 @@ the variance as E[x²] - E[x]² in float32
     two large numbers cancel, and what is left is their rounding: subtract the mean before squaring.
     centred.square().mean(dim=-1, keepdim=True)
     →  wide.square().mean(dim=-1, keepdim=True) - wide.mean(dim=-1, keepdim=True).square()
+no eps
+    without eps a vector whose entries are all the same is 0/0.
+    variance + self.eps  →  variance
 eps outside the square root
     eps is added to the variance; added to its root it weighs far less.
     centred * torch.rsqrt(variance + self.eps)  →  centred / (variance.clamp_min(1e-30).sqrt() + self.eps)

@@ -73,10 +73,12 @@ stored as (in_features, out_features)
     (out_features, in_features,  →  (in_features, out_features,
 a weight that is not a parameter
     a plain tensor is neither trained nor saved nor moved.
-    self.weight = nn.Parameter(  →  self.weight = (
+    nn.Parameter(torch.empty(out_features, in_features, device=device, dtype=dtype))
+    →  torch.empty(out_features, in_features, device=device, dtype=dtype)
 a bias
     the layer has no bias: state dicts must be exchangeable.
-    dtype))  →  dtype)); self.bias = nn.Parameter(torch.zeros(out_features, device=device, dtype=dtype))
+    dtype))  →  dtype))
+        self.bias = nn.Parameter(torch.zeros(out_features, device=device, dtype=dtype))
 an explicit dtype ignored
     the parameter is made in the dtype that the constructor is given.
     =device, dtype=dtype))  →  =device))

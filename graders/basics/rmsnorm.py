@@ -48,7 +48,7 @@ eps outside the square root
     wide * torch.rsqrt(mean_square + self.eps)  →  wide / (mean_square.sqrt() + self.eps)
 no eps
     without eps a vector whose entries are all the same is 0/0.
-    + self.eps)  →  )
+    mean_square + self.eps  →  mean_square
 eps ignored
     eps is an argument.
     self.eps = eps  →  self.eps = 1e-5

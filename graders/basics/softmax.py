@@ -248,7 +248,11 @@ the maximum of the whole tensor instead of the row
     amax(dim=dim, keepdim=True)  →  amax()
 dim ignored: always the last dimension
     the weights must sum to 1 along `dim`, whichever it is.
+    amax(dim=dim,  →  amax(dim=-1,
     total = exp.sum(dim=dim,  →  total = exp.sum(dim=-1,
+the sum without `keepdim=True`
+    the sum lacks the axis that it runs over, and broadcasting lines it up with another one.
+    total = exp.sum(dim=dim, keepdim=True)  →  total = exp.sum(dim=dim)
 normalised over the whole tensor
     each row has a normaliser of its own.
     total = exp.sum(dim=dim, keepdim=True)  →  total = exp.sum()

@@ -167,6 +167,12 @@ class TestPostNormBlock(BlockContract, UnnormedContract):
 
 BUGS = KnownBugs(
     """
+no scale
+    without 1/√head_dim the scores grow with the width and softmax saturates.
+    q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  →  q @ k.transpose(-2, -1)
+no output projection
+    the merged heads pass through o_proj.
+    return self.o_proj(heads.transpose(-3, -2).flatten(-2))  →  return heads.transpose(-3, -2).flatten(-2)
 post-norm in the pre-norm block
     the norm belongs inside the branch, so that the residual stream runs through untouched.
     x + self.attn(self.attn_norm(x), mask=mask)  →  self.attn_norm(x + self.attn(x, mask))
@@ -212,14 +218,10 @@ mask not passed on
     self.attn(self.attn_norm(x), mask=mask)  →  self.attn(self.attn_norm(x))
 the mask of the first call kept
     every batch has padding of its own, and the mask comes with it.
-    def split_heads(  →  def of_the_first_call(self, mask):
-        if mask is not None and getattr(self, "kept", mask).shape == mask.shape:
-            self.kept = getattr(self, "kept", mask.clone())
-        return mask if mask is None or self.kept.shape != mask.shape else self.kept
-
-    def split_heads(
     acc = torch.promote_types(x.dtype, torch.float32)  →  acc = torch.promote_types(x.dtype, torch.float32)
-        mask = self.of_the_first_call(mask)
+        if mask is not None:
+            self.kept = getattr(self, "kept", mask.clone())
+            mask = self.kept if self.kept.shape == mask.shape else mask
 softmax in half precision
     exponentials and their sum are rounded, so weights no longer sum to 1: softmax is computed in float32.
     weights = torch.softmax(scores, dim=-1)  →  exps = (scores - scores.amax(-1, keepdim=True)).to(x.dtype).exp()

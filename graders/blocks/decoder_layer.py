@@ -146,6 +146,10 @@ CLAIMS = {  # words of the statement, and the checks that hold them
 
 BUGS = KnownBugs(
     """
+padding inverted
+    True is a real token; PyTorch's own key_padding_mask is True where a token is not.
+    mask = None if memory_padding is None else memory_padding[:, None, None, :]
+    →  mask = None if memory_padding is None else ~memory_padding[:, None, None, :]
 self-attention not causal
     a token must not see what is written after it.
     self.self_attn(x, x, causal)  →  self.self_attn(x, x)

@@ -123,6 +123,12 @@ class TestEncoderLayer(NormedContract, UnnormedContract, DropoutContract, Softma
 
 BUGS = KnownBugs(
     """
+no scale
+    without 1/√head_dim the scores grow with the width and softmax saturates.
+    q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  →  q @ k.transpose(-2, -1)
+no output projection
+    the merged heads pass through o_proj.
+    return self.o_proj(heads.transpose(-3, -2).flatten(-2))  →  return heads.transpose(-3, -2).flatten(-2)
 pre-norm instead of post-norm
     this layer normalises the sum of input and branch.
     x = self.attn_norm(x + self.dropout(self.self_attn(x, x, mask)))
@@ -143,7 +149,8 @@ one norm for both branches
     self.attn_norm(x +  →  self.ffn_norm(x +
 padding inverted
     True is a real token; PyTorch's own key_padding_mask is True where a token is not.
-    padding is None else  →  padding is None else ~
+    mask = None if padding is None else padding[:, None, None, :]
+    →  mask = None if padding is None else ~padding[:, None, None, :]
 padding on the queries instead of the keys
     padding must not be seen; what it sees itself does not matter.
     else padding[:, None, None, :]  →  else padding[:, None, :, None]

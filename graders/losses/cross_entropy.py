@@ -222,8 +222,9 @@ negative targets ignored, whatever ignore_index says
     kept = targets != ignore_index  →  kept = targets >= 0
 smoothing over the other classes only
     ε is spread over all classes, the target's own too.
-    (log_z - x.mean(dim=-1))
-        →  (log_z - (x.sum(dim=-1) - target_logit) / max(1, vocab - 1))
+    loss = (1 - label_smoothing) * loss + label_smoothing * (log_z - x.mean(dim=-1))
+        →  others = (x.sum(dim=-1) - target_logit) / max(1, vocab - 1)
+        loss = (1 - label_smoothing) * loss + label_smoothing * (log_z - others)
 the target keeps weight 1
     q sums to 1: the target has 1 - ε + ε/n.
     (1 - label_smoothing) * loss +  →  loss +
@@ -263,7 +264,7 @@ half precision summed as it comes
     logits.to(torch.promote_types(logits.dtype, torch.float32))  →  logits
 the result left in float32
     the loss has the dtype of the logits.
-    .clamp_min(1)).to(logits.dtype)  →  .clamp_min(1))
+    return (total / kept.sum().clamp_min(1)).to(logits.dtype)  →  return total / kept.sum().clamp_min(1)
 smoothing ignored
     ε of the target goes to all classes.
     if label_smoothing > 0:  →  if False:

@@ -154,7 +154,8 @@ no norm on the embeddings
 embeddings scaled by the root of d_model
     that is the model of 2017; BERT adds and normalises.
     x = self.token_embedding(token_ids) +
-    →  x = math.sqrt(self.token_embedding.embedding_dim) * self.token_embedding(token_ids) +
+    →  scale = math.sqrt(self.token_embedding.embedding_dim)
+        x = scale * self.token_embedding(token_ids) +
 padding kept from the first layer only
     padding must stay out of every layer: what one layer hides the next one sees.
     x = layer(x, mask)  →  x, mask = layer(x, mask), None

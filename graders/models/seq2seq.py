@@ -179,6 +179,10 @@ class TestSeq2SeqTransformer(NormedContract, DropoutContract, SoftmaxContract):
 
 BUGS = KnownBugs(
     """
+padding inverted
+    True is a real token; PyTorch's own key_padding_mask is True where a token is not.
+    mask = None if src_padding is None else src_padding[:, None, None, :]
+    →  mask = None if src_padding is None else ~src_padding[:, None, None, :]
 embeddings not scaled by the root of d_model
     unscaled, the positions drown small embeddings.
     tokens.to(acc) * math.sqrt(tokens.shape[-1])  →  tokens.to(acc)

@@ -170,10 +170,12 @@ a table rounded when the module is cast
     self.table = table.to(device)  →  self.register_buffer("table", table.to(device), persistent=False)
 a table that is saved with the weights
     a table can be computed: it has no place in the state dict.
-    .to(device)  →  .to(device); self.register_buffer("positions", self.table)
+    .to(device)  →  .to(device)
+        self.register_buffer("positions", self.table)
 a sinusoidal table that is a parameter
     sines and cosines are not learned.
-    .to(device)  →  .to(device); self.weight = nn.Parameter(self.table.to(dtype), requires_grad=False)
+    .to(device)  →  .to(device)
+        self.weight = nn.Parameter(self.table.to(dtype), requires_grad=False)
 an odd width not refused
     sines and cosines come in pairs.
     if d_model % 2 != 0:  →  if False:

@@ -326,6 +326,15 @@ module.to(dtype) made your complex buffer real
     a cast of the module to a real dtype drops the imaginary part of its buffers: the sines are gone.
     self.turns = torch.polar(torch.ones_like(angles), angles).to(device)
     →  self.register_buffer("turns", torch.polar(torch.ones_like(angles), angles).to(device), persistent=False)
+angles in half precision
+    position and frequency are rounded before their product: positions that are far on turn by another angle.
+    self.cos = angles.cos().to(device)  →  self.frequency = theta ** (-torch.arange(0, d_k, 2, device=device) / d_k)
+    self.sin = angles.sin().to(device)  →  self.dtype = dtype
+    self.cos, self.sin = self.cos.to(x.device), self.sin.to(x.device)
+    →  angles = positions[..., None].to(x.dtype) * self.frequency.to(x.device, x.dtype)
+    cos = self.cos[positions].to(wide.dtype)  →  wide = x
+        cos = angles.cos()
+    sin = self.sin[positions].to(wide.dtype)  →  sin = angles.sin()
 rotated in half precision
     products and their difference are rounded each, so a component that nearly cancels is lost.
     cos = self.cos[positions].to(wide.dtype)  →  wide = x

@@ -61,8 +61,11 @@
 # logits = torch.tensor([[2.0, 1, 0], [0, 0, 0], [1, 2, 3]])
 # for row, target in zip(logits, (0, -100, 2)):
 #     log_z = row.exp().sum().log()
-#     print(row.tolist(), "left out" if target < 0 else f"loses {log_z - row[target]:.5f}, smoothed by 0.1 "
-#           f"{0.9 * (log_z - row[target]) + 0.1 * (log_z - row.mean()):.5f}")
+#     if target < 0:
+#         print(row.tolist(), "is left out")
+#     else:
+#         loss, spread = log_z - row[target], log_z - row.mean()
+#         print(row.tolist(), f"loses {loss:.5f}, smoothed by 0.1 {0.9 * loss + 0.1 * spread:.5f}")
 
 # %% [markdown] tags=["hint"]
 # You need two numbers of each row, $L$ and the logit of the target. Which operation picks one entry of each row?

@@ -7,9 +7,10 @@ A table of them is text, three lines a row:
         dim=-1  →  dim=-2
 
 The name stands at the margin, then why it is a mistake, then the edits: what stands exactly once in the source, an
-arrow, and what stands there instead. Lines that are indented further go on with the new text, on lines of their own. A
-long edit may break before its arrow. Words in brackets behind a name are its note: `[raises]` for a bug that shows as
-an exception.
+arrow, and what stands there instead, if anything; a line that nothing is left of goes. Lines that are indented further
+go on with the new text, on lines of their own. A long edit may break before its arrow. Words in brackets behind a name
+are its note: `[raises]` for a bug that shows as an exception. What an edit gives is formatted as the source is, for
+hunts hand it out.
 """
 
 from __future__ import annotations
@@ -46,12 +47,15 @@ class Bug:
         Raises:
             ValueError: what an edit replaces does not stand exactly once in the source.
         """
+        source = master.without_handed_out(source)
         for old, new in self.edits:
             if source.count(old) != 1:
                 raise ValueError(f"the bug {self.name!r} edits {old!r}, which stands {source.count(old)} times")
-            line = source[source.rfind("\n", 0, source.find(old)) + 1 :]
+            start = source.rfind("\n", 0, source.find(old)) + 1
+            line, _, after = source[start:].partition("\n")
             margin = line[: len(line) - len(line.lstrip(" "))]
-            source = source.replace(old, new.replace("\n", f"\n{margin}"))
+            left = line.replace(old, new.replace("\n", f"\n{margin}"))
+            source = source[:start] + (f"{left}\n" if left.strip() else "") + after
         return source
 
     def fits(self, source: str) -> bool:

@@ -12,6 +12,7 @@ from torch import Tensor
 from dojo.contracts.checks.assertions import fail
 from dojo.judge.protocol import Message
 from dojo.judge.proxy import Callee, Module
+from dojo.verdict.failures import PARAMETERS
 
 
 def parameters_are(module: Module, expected: dict[str, tuple[int, ...]], frozen: Collection[str] = ()) -> None:
@@ -34,7 +35,7 @@ def outline_holds(expected: dict[str, tuple[int, ...]], frozen: Collection[str],
     facts += [f"not trainable: {n}" for n in got if n in expected and n not in trainable and n not in frozen]
     facts += [f"trainable, though it is frozen: {n}" for n in frozen if n in trainable]
     if facts:
-        fail("the module holds exactly the parameters that the contract names", *facts)
+        fail(PARAMETERS, *facts)
 
 
 def same_shapes(wanted: dict[str, tuple[int, ...]], found: dict[str, tuple[int, ...]]) -> dict[str, str]:

@@ -10,7 +10,8 @@ tolerance: a row of zeros allows zeros alone. A row is the last dimension.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import ctypes
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -253,3 +254,30 @@ def _rms(value: Tensor) -> Tensor:
 
 def _smallest(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
+
+
+_known: dict[Hashable, tuple[Any, Tensor]] = {}
+MOST_KNOWN = 4000
+
+
+def cached(key: Hashable, compute: Callable[[], Any], generator: torch.Generator) -> Any:
+    """What `compute` gives for a key, within a grading and the next; the generator ends as `compute` left it."""
+    if (known := _known.get(key)) is None:
+        if len(_known) >= MOST_KNOWN:
+            _known.clear()
+        known = _known[key] = compute(), generator.get_state()
+    value, state = known
+    generator.set_state(state)
+    return value
+
+
+def value_key(value: Any) -> Hashable:
+    """A key that is equal for equal values: tensors by dtype, shape and bytes."""
+    if isinstance(value, Tensor):
+        dense = value.detach().contiguous()
+        return value.dtype, tuple(value.shape), ctypes.string_at(dense.data_ptr(), dense.nbytes)
+    if isinstance(value, dict):
+        return tuple((name, value_key(item)) for name, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return tuple(map(value_key, value))
+    return value

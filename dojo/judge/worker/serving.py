@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from dojo.judge import protocol
+from dojo.judge.worker import trial
 from dojo.judge.worker.isolation import confinement
 from dojo.judge.worker.readings import instrumentation
 from dojo.judge.worker.session import Session
@@ -38,10 +39,11 @@ def serve(channel: socket.socket) -> None:
     without_data.impl("normal_", lambda self, *_, **__: self, "Meta")  # torch's own imports the compiler, for a second
     faulthandler.register(signal.SIGUSR1, file=2, all_threads=False)  # the judge asks where an attempt hangs
     sys.breakpointhook = _no_debugger
+    hide = trial.curtain() if config["trial"] else None  # no hook can be added once this is confined
     confinement.confine(readable, config["memory"])
     assert isinstance(sys.stdout, io.TextIOWrapper)
     sys.stdout.reconfigure(line_buffering=True)  # what was printed must not die with the process
-    session = Session(config)
+    session = Session(config, hide)
     while True:
         try:
             message = protocol.receive(channel)

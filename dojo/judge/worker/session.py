@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from dojo.judge import protocol
 from dojo.judge.protocol import Args, Kwargs, Message
+from dojo.judge.worker import trial
 from dojo.judge.worker.drivers import optimise
 from dojo.judge.worker.errors import explain
 from dojo.judge.worker.readings import instrumentation
@@ -34,22 +35,23 @@ class Unanswerable(Exception):
 class Session:
     """One attempt, loaded, and the objects and calls that the judge still refers to."""
 
-    def __init__(self, config: Message) -> None:
+    def __init__(self, config: Message, hide: trial.Hide | None = None) -> None:
         self.filename: str = config["filename"]
         self.files: dict[str, str] = {self.filename: self.filename}  # the attempt's own, and what to call each
         self.module: types.ModuleType | None = None
         self.objects: dict[int, Any] = {}
         self.calls: dict[int, tuple[list[Tensor], dict[str, nn.Parameter], Any]] = {}
         self.next = 0
+        self.trial = trial.Trial(hide)
 
     def number(self) -> int:
         self.next += 1
         return self.next
 
-    def load(self, source: str) -> Message:
-        """Run the attempt's file; its names then are what `call` may reach."""
+    def load(self, source: str, name: str = "attempt") -> Message:
+        """Run the attempt's file, as a script if its name is `__main__`; its names then are what `call` may reach."""
         self.remember(self.filename, source)
-        return self.loading(lambda names: exec(compile(source, self.filename, "exec"), names))
+        return self.loading(lambda names: exec(compile(source, self.filename, "exec"), names), name)
 
     def unpack(self, pickled: Tensor, cells: list[tuple[str, str, str]]) -> Message:
         """Take in what a notebook's kernel has defined, pickled; its cells are (file name, label, source)."""
@@ -62,11 +64,12 @@ class Session:
         """Let tracebacks and TorchScript find a source. Without a time stamp it is never looked for on the disk."""
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
 
-    def loading(self, fill: Callable[[dict[str, Any]], object]) -> Message:
+    def loading(self, fill: Callable[[dict[str, Any]], object], name: str = "attempt") -> Message:
         """Make the module of the attempt."""
-        module = types.ModuleType("attempt")
+        module = types.ModuleType(name)
         module.__file__ = self.filename
-        sys.modules["attempt"] = module
+        module.__dict__.update(self.trial.given)
+        sys.modules[name] = module
         fill(module.__dict__)
         self.module = module
         self.loaded = global_state()
@@ -187,10 +190,11 @@ class Session:
         return {"value": self.outgoing(getattr(self.objects[target.number], name))}
 
     def describe(self, target: protocol.Remote) -> Message:
-        """The parameters of a module with their values, and the names of its buffers and in its state dict."""
+        """The parameters of a module, their gradients, and the names of its buffers and in its state dict."""
         module = self.objects[target.number]
         return {
             "parameters": {k: p.detach() for k, p in nn.Module.named_parameters(module)},
+            "gradients": {k: p.grad.detach() for k, p in nn.Module.named_parameters(module) if p.grad is not None},
             "buffers": [k for k, _ in nn.Module.named_buffers(module)],
             "state": list(module.state_dict()),
         }
@@ -248,8 +252,7 @@ class Session:
 
     def stage(self, args: Args, kwargs: Kwargs) -> Message:
         """Keep arguments here, for `go`; the tensors of a second `stage` go into the storage of the first."""
-        number = self.number()
-        self.objects[number] = (args, kwargs)
+        self.objects[number := self.number()] = (args, kwargs)
         return {"value": protocol.Remote(number)}
 
     def refill(self, prepared: protocol.Remote, args: Args, kwargs: Kwargs) -> Message:
@@ -309,6 +312,7 @@ class Session:
         found: list[Message] = []
         for request in requests:
             found.append(self.answer(request))
+            request.clear()  # a test must not find the program that it judges
             if found[-1].keys() & protocol.FAILURES:
                 break
         return found
@@ -320,6 +324,7 @@ class Session:
         except Unanswerable as error:
             return {"unanswerable": str(error)}
         except BaseException as error:
+            self.trial.end()
             if instrumentation.leaves_torch(error):
                 return {"forbidden": str(error), "raised": explain(error, self.files)}
             return {"raised": explain(error, self.files)}
@@ -332,6 +337,7 @@ REQUESTS = """
 
 HANDLERS: dict[str, Callable[..., Message]] = {name: getattr(Session, name) for name in REQUESTS.split()}
 HANDLERS["optimise"] = lambda session, target, **more: optimise(session.resolve(target), **more)
+HANDLERS |= trial.REQUESTS
 
 
 def floating_in(tree: Any) -> list[Tensor]:

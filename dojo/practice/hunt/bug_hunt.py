@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import ast
+import difflib
 import random
+import shutil
+import sys
+import textwrap
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dojo.content import catalog
 from dojo.content.catalog import Kata, Trouble, typed
-from dojo.content.master import read_text, solution_code
-from dojo.grading.options import fresh_seed
+from dojo.content.master import read_text
+from dojo.grading.options import fresh_seed, read
+from dojo.practice import history, progress
+from dojo.practice.database import Unreadable
+from dojo.practice.hunt import planting, with_test
+from dojo.practice.hunt.planting import Wish, planted, program
 from dojo.practice.interview import mock, timed_session
 
 if TYPE_CHECKING:
     from dojo.contracts.checks.known_bugs import Bug
+    from dojo.judge.fork_server import ForkServer
     from dojo.practice.interview.timed_session import TimedSession
     from dojo.verdict.types import Verdict
 
@@ -24,77 +33,127 @@ def main(args: argparse.Namespace) -> int:
     if args.resume is not None:
         return mock.hold(mock.resumed("hunt", args.resume), args, answer)
     seed = fresh_seed(args.seed)
-    rng = random.Random(seed)
     if args.random:
-        katas = [rng.choice(list(catalog.katas().values()))]
+        katas = [random.Random(seed).choice(list(catalog.katas().values()))]
     elif args.names:
         katas = catalog.select(args.names)
     else:
         raise Trouble(f"name a kata, as in `{typed('hunt mha')}`, or let chance pick: `{typed('hunt --random')}`")
+    if not args.yes and not may_see(katas):
+        print("nothing was planted")
+        return 1
+    from dojo.grading.resident import ResidentGrader
+
+    # In a hunt the name of the mistake is the answer.
+    grader = ResidentGrader(fresh_seed(), diagnose=False)
+    try:
+        wishes = [Wish(kata.name, args.bugs or with_test.usual(kata), seed, args.crashes) for kata in katas]
+        held = begin(katas, wishes, args.minutes, grader.server, args.with_test)
+    except BaseException:
+        grader.close()
+        raise
+    numbers = [str(number) for number in sorted({wish.bugs for wish in wishes})]
+    count = "One bug is" if numbers == ["1"] else f"{' or '.join(numbers)} bugs are"
+    print(f"{count} planted in each file; solved when all tiers pass. Seed {seed} plants the same again.")
+    if held.mutants:
+        print("The test at the end of the file is yours to write: it accepts what is right, and rejects what is not.")
+    return mock.hold(held, args, answer, grader)
+
+
+def may_see(katas: list[Kata]) -> bool:
+    """Whether the user wants to see the solutions of those of the katas that have not passed. Raises Trouble."""
+    try:
+        found = progress.standings(katas)
+        hidden = [kata.name for kata in katas if not found[kata.name].passed]
+        why = f"you have not passed {', '.join(hidden)} yet"
+    except Unreadable as unreadable:
+        hidden = [kata.name for kata in katas]
+        why = f"whether you have passed {', '.join(hidden)} is not known ({unreadable})"
+    if not hidden:
+        return True
+    what = f"{why}, and a hunt hands over the solution{'s' * (len(hidden) > 1)}, bugs and all"
+    if not sys.stdin.isatty():
+        raise Trouble(f"{what}: say `--yes` where nobody can be asked. Nothing was planted.")
+    try:
+        said = input(f"{what[0].upper()}{what[1:]}. Go on? [y/N] ")
+    except EOFError:
+        said = ""
+    return said.strip().lower() in ("y", "yes")
+
+
+def begin(
+    katas: list[Kata], wishes: list[Wish], minutes: float | None, server: ForkServer, tests: bool
+) -> TimedSession:
+    """Plant bugs in every kata's solution, and begin a session with what that gives. Raises Trouble."""
     from dojo.contracts.checks.known_bugs import bugs_of
 
-    sources, planted = {}, {}
-    for kata in katas:
-        bugs = pick(bugs_of(kata), read_text(kata.master), args.bugs, rng)
-        sources[kata.name] = hidden(kata, bugs)
-        planted[kata.name] = [bug.name for bug in bugs]
-    seconds = 60.0 * (args.minutes or sum(max(5, kata.minutes // 2) for kata in katas))
+    if sys.stdout.isatty():
+        print("planting, and checking that every bug shows …", end="", flush=True)
+    asked = {kata.name for kata in katas if tests or with_test.asks(kata)}
+    mistakes = {
+        wish.kata: with_test.mistakes_for(kata, wish.seed, wish.bugs, server)
+        for kata, wish in zip(katas, wishes, strict=True)
+        if kata.name in asked
+    }
+    wishes = [replace(wish, among=tuple(mistakes.get(wish.kata, ()))) for wish in wishes]
+    found = planting.choose_for_all(wishes, server)
+    if sys.stdout.isatty():
+        print("\r\x1b[2K", end="", flush=True)
+    sources = {}
+    for kata, wish, names in zip(katas, wishes, found, strict=True):
+        if len(names) < wish.bugs:
+            raise Trouble(f"{kata.name} has no room for {wish.bugs} bugs that do not hide each other: ask for fewer")
+        known = {bug.name: bug for bug in bugs_of(kata)}
+        head = f"# {kata.title}, with {'a bug' if wish.bugs == 1 else f'{wish.bugs} bugs'} in it.\n\n"
+        sources[kata.name] = head + program(planted(read_text(kata.master), [known[name] for name in names]))
+        if kata.name in asked:
+            sources[kata.name] = with_test.with_stub(kata, sources[kata.name])
+    seconds = 60.0 * (minutes or sum(max(5, kata.minutes // 2) for kata in katas))
     held = timed_session.begin("hunt", katas, seconds, sources)
-    held.planted = planted
+    held.planted = dict(zip(sources, found, strict=True))
+    for name, names in held.planted.items():
+        held.mutants[name] = [each for each in mistakes.get(name, ()) if each not in names][: with_test.MUTANTS]
     held.save()
-    count = f"{args.bugs} bugs are" if args.bugs > 1 else "One bug is"
-    print(f"{count} planted in each file; solved when all tiers pass. Seed {seed} plants the same again.")
-    return mock.hold(held, args, answer)
-
-
-def pick(bugs: list[Bug], master: str, count: int, rng: random.Random) -> list[Bug]:
-    """Bugs on different lines of the master, which can be planted together. Raises Trouble when there are too few."""
-    chosen: list[Bug] = []
-    text, lines = master, set[int]()
-    for bug in rng.sample(bugs, len(bugs)):
-        if len(chosen) == count:
-            break
-        edited = {master[: master.find(old)].count("\n") for old, _ in bug.edits}
-        if edited & lines or not bug.fits(text):
-            continue
-        text = bug.plant(text)
-        lines |= edited
-        chosen.append(bug)
-    if len(chosen) < count:
-        raise Trouble(f"{len(chosen)} bugs can be planted together here, not {count}: ask for fewer")
-    return chosen
-
-
-def hidden(kata: Kata, bugs: list[Bug]) -> str:
-    """The solution with these bugs in it, written anew: no comment and no odd spacing gives a place away."""
-    text = read_text(kata.master)
-    for bug in bugs:
-        text = bug.plant(text)
-    tree = ast.parse(solution_code(text))
-    pieces = [ast.unparse(node) for node in tree.body]
-    blocks = (ast.FunctionDef, ast.ClassDef)
-    body = pieces[0]
-    for node, before, piece in zip(tree.body[1:], tree.body, pieces[1:], strict=False):
-        body += ("\n\n\n" if isinstance(node, blocks) or isinstance(before, blocks) else "\n") + piece
-    return (
-        f"# {kata.title}: somewhere in here is a mistake. `{typed('grade')}` says what is wrong, not where.\n{body}\n"
-    )
+    return held
 
 
 def answer(held: TimedSession, final: dict[str, Verdict]) -> None:
-    """Print what was planted and why it is a mistake."""
+    """Print what was planted, why it is a mistake, and how much the user has changed."""
     from dojo.contracts.checks.known_bugs import bugs_of
+    from dojo.practice.interview.status_line import clock
 
     for name in held.katas:
         kata = catalog.katas()[name]
         known = {bug.name: bug for bug in bugs_of(kata)}
         passed = name in final and final[name].verdict == "passed"
         took = next((e.at for e in held.events if e.kata == name and e.verdict == "passed"), None)
-        print(f"{kata.title} ({name}): {'solved in ' + mock.clock(took) if passed else 'not solved'}")
-        for planted in held.planted.get(name, []):
-            bug = known.get(planted)
-            print(f"  planted: {planted}" + (f" — {bug.why}" if bug else ""))
-            for right, wrong in bug.edits if bug else ():
-                print(f"    right   {right.strip()}")
-                print(f"    planted {wrong.strip()}")
-        print()
+        print(f"{kata.title} ({name}): {'solved in ' + clock(took) if passed else 'not solved'}")
+        for each in held.planted.get(name, []):
+            bug = known.get(each)
+            said = f"planted: {each}" + (f" — {bug.why}" if bug else "")
+            width = min(120, shutil.get_terminal_size().columns if sys.stdout.isatty() else 120)
+            print("\n" + textwrap.fill(said, width, initial_indent="  ", subsequent_indent="  "))
+            if bug:
+                history.print_difference(mended(kata, bug))
+        lines = with_test.told(final.get(name)) if held.mutants.get(name) else [changed(held, name)]
+        print("\n" + "\n".join(f"  {line}" for line in lines) + "\n")
+
+
+def mended(kata: Kata, bug: Bug) -> list[str]:
+    """The diff that takes a bug out of the kata's solution: the planted lines, and the right ones."""
+    text = read_text(kata.master)
+    wrong, right = (program(each).splitlines() for each in (bug.plant(text), text))
+    lines = list(difflib.unified_diff(wrong, right, lineterm="", n=0))[2:]
+    return [line for line in lines if not line.startswith("@@")]
+
+
+def changed(held: TimedSession, name: str) -> str:
+    """How many lines the user's file has lost and gained since it was handed out; blank ones do not count."""
+    try:
+        sources = held.handed_out[name], read(held.path(name))
+    except (KeyError, Trouble):
+        return "your fix: not known"
+    before, after = ([line.rstrip() for line in text.splitlines() if line.strip()] for text in sources)
+    signs = [line[0] for line in difflib.ndiff(before, after)]
+    out, new = signs.count("-"), signs.count("+")
+    return f"your fix: {out} line{'s' * (out != 1)} out, {new} in" if out or new else "your fix: none"

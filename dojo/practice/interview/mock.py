@@ -1,12 +1,14 @@
-"""`mock`: a mock interview, which is a timed session with fresh stubs and a scorecard."""
+"""`mock`: a mock interview: code against the clock, questions, a scorecard; with `--track` a loop of several rounds."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import random
+import shutil
 import sys
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,14 +16,21 @@ from typing import TYPE_CHECKING
 from dojo.content import catalog, master
 from dojo.content.catalog import Kata, Trouble, typed
 from dojo.grading.options import fresh_seed, read
-from dojo.practice import history, progress
-from dojo.practice.database import Unreadable
-from dojo.practice.interview import timed_session
+from dojo.practice import history
+from dojo.practice.interview import questions, scorecard, timed_session
+from dojo.practice.interview.status_line import keys
 from dojo.practice.interview.timed_session import End, Runner, TimedSession
-from dojo.verdict.types import state_of
 
 if TYPE_CHECKING:
+    from dojo.grading.resident import ResidentGrader
+    from dojo.verdict.screen.terminal import Screen
     from dojo.verdict.types import Verdict
+
+LOOP_MINUTES = 60.0
+TRIES, FULL = 200, 0.9  # ways of filling the minutes of a loop; one is taken that is nearly as full as the fullest
+SILENT = """\
+Every save runs your file and shows what it prints or raises; the verdict comes at the end. Under
+`if __name__ == "__main__":` you may assert what you know, the example for instance."""
 
 
 def main(args: argparse.Namespace) -> int:
@@ -29,12 +38,28 @@ def main(args: argparse.Namespace) -> int:
     if args.explain:
         return explain(args)
     if args.resume is not None:
-        held = resumed("mock", args.resume)
-    else:
-        katas = chosen(args)
-        minutes = args.minutes or sum(kata.minutes for kata in katas)
-        held = timed_session.begin("mock", katas, 60.0 * minutes, {kata.name: master.stub_text(kata) for kata in katas})
-    return hold(held, args, scorecard)
+        return hold_rounds(rounds_to_resume(args.resume), args)
+    if args.track:
+        minutes = args.minutes or LOOP_MINUTES
+        katas = loop(args.track, minutes, args.level, args.seed)
+        folder = timed_session.new_folder("mock", katas)
+        shares = {kata: 60.0 * minutes * kata.minutes / total(katas) for kata in katas}
+        rounds = [
+            begin([kata], seconds, args, folder / f"{number}-{kata.name}")
+            for number, (kata, seconds) in enumerate(shares.items(), 1)
+        ]
+        count = "One round" if len(katas) == 1 else f"{len(katas)} rounds"
+        print(f"{count}, {spoken(60.0 * minutes)} of code in all; no clock runs in questions and breaks:")
+        print("".join(f"\n  {number}. {kata.title}, {spoken(shares[kata])}" for number, kata in enumerate(katas, 1)))
+        return hold_rounds(rounds, args)
+    katas = chosen(args)
+    return hold_rounds([begin(katas, 60.0 * (args.minutes or total(katas)), args)], args)
+
+
+def begin(katas: list[Kata], seconds: float, args: argparse.Namespace, folder: Path | None = None) -> TimedSession:
+    """A session with fresh stubs."""
+    stubs = {kata.name: master.stub_text(kata) for kata in katas}
+    return timed_session.begin("mock", katas, seconds, stubs, folder, silent=args.silent, real=args.real)
 
 
 def chosen(args: argparse.Namespace) -> list[Kata]:
@@ -51,108 +76,184 @@ def chosen(args: argparse.Namespace) -> list[Kata]:
     return random.Random(args.seed).sample(pool, args.random)
 
 
+def loop(track: str, minutes: float, level: int | None = None, seed: int | None = None) -> list[Kata]:
+    """Katas of a track, in the order of learning, chosen by chance, whose pars fill the minutes."""
+    if track not in (*catalog.TRACKS, "all"):
+        raise Trouble(
+            f"'{track}' is no track: there are {', '.join(catalog.TRACKS)}, and all of them together as `all`"
+        )
+    pool = [kata for kata in catalog.select([track]) if level in (None, kata.level)]
+    rng, tries = random.Random(seed), list[list[Kata]]()
+    for _ in range(TRIES):
+        tries.append([])
+        for kata in rng.sample(pool, len(pool)):
+            if total([*tries[-1], kata]) <= minutes:
+                tries[-1].append(kata)
+    tries = [katas for katas in tries if len(katas) > 1] or tries  # a loop has rounds, where there is time for them
+    fullest = max(map(total, tries))
+    best = rng.choice([katas for katas in tries if total(katas) >= FULL * fullest])
+    if not best:
+        shortest = min(pool, key=lambda kata: kata.minutes, default=None)
+        why = f"the shortest, {shortest.name}, takes {shortest.minutes}" if shortest else f"none is of level {level}"
+        raise Trouble(f"no kata of {track} fits into {minutes:g} minutes: {why}")
+    return sorted(best, key=pool.index)
+
+
+def total(katas: Sequence[Kata]) -> int:
+    """Their pars together, in minutes."""
+    return sum(kata.minutes for kata in katas)
+
+
 def resumed(kind: str, word: str) -> TimedSession:
     """The session in the folder that the word names, or the last one that was cut off."""
     if word:
         found = timed_session.load(Path(word))
-        if found.end is not End.OPEN:
+        if found.end is not End.OPEN and not found.unanswered:
             raise Trouble(f"{word} is over: {found.end}. `{typed(kind)}` begins another one.")
         return found
-    for path in sorted((catalog.ROOT / f"{kind}s").glob(f"*/{timed_session.STATE}"), reverse=True):
+    folder = catalog.ROOT / f"{kind}s"
+    states = [path for pattern in ("*", "*/*") for path in folder.glob(f"{pattern}/{timed_session.STATE}")]
+    for path in sorted(states, reverse=True):
         with contextlib.suppress(Trouble):
             found = timed_session.load(path.parent)
-            if found.end is End.OPEN and found.left > 0:
+            if (found.end is End.OPEN and found.left > 0) or found.unanswered:
                 return found
     raise Trouble(f"no {kind} was cut off. `{typed(f'{kind} NAME')}` begins one.")
 
 
-def hold(
-    held: TimedSession, args: argparse.Namespace, conclude: Callable[[TimedSession, dict[str, Verdict]], None]
-) -> int:
-    """Say what is asked, hold the session, grade once more, and conclude."""
+def rounds_to_resume(word: str) -> list[TimedSession]:
+    """The rounds of the mock that the word names, or of the last one that was cut off."""
+    paths = sorted(Path(word).glob(f"*/{timed_session.STATE}")) if word else []
+    if not paths:
+        found = resumed("mock", word)
+        above = found.folder.absolute().parent
+        if above.name == "mocks":
+            return [found]
+        paths = sorted(above.glob(f"*/{timed_session.STATE}"))
+    rounds = [timed_session.load(path.parent) for path in paths]
+    if all(held.concluded for held in rounds):
+        raise Trouble(f"{word} is over. `{typed('mock')}` begins another one.")
+    return rounds
+
+
+def hold_rounds(rounds: Sequence[TimedSession], args: argparse.Namespace) -> int:
+    """Hold what is left of a mock, round by round, then print the verdicts and the scorecards."""
     from dojo.grading.resident import ResidentGrader
     from dojo.verdict.screen.terminal import Screen
 
-    screen, known = Screen(sys.stdout), catalog.katas()
-    for name in held.katas:
-        kata = known[name]
-        print(f"\n{kata.title}: write in {kata.say(held.path(name))}\n", flush=True)
-        screen.markdown(master.statement(kata))
+    screen = Screen(sys.stdout)
+    final: dict[str, Verdict] = {}
+    with ResidentGrader(fresh_seed()) as grader:
+        for number, held in enumerate(rounds, 1):
+            if held.end is End.OPEN:
+                if final and not rest(number, rounds):
+                    return cut_off(rounds, held)
+                verdicts = write_code(held, args, grader, screen)
+                if verdicts is None:
+                    return cut_off(rounds, held)
+                final |= verdicts
+            questions.after_the_code(held, screen, recorded=not args.no_record)
+        for held in rounds:  # some may have been held before this mock was resumed
+            final |= grade_once_more(held, grader, [name for name in held.katas if name not in final])
+    for held in rounds:
+        for verdict in (final[name] for name in held.katas if name in final):
+            screen.verdict(verdict) if held.silent else screen.failures(verdict)
+    for held in rounds:
+        scorecard.show(held, final)
+        held.concluded = True
+        held.save()
+    asked = [name for held in rounds for name in held.katas]
+    print(f"`{typed(' '.join(['quiz', *asked]))}` asks the questions again; `{typed('next')}` says when they are due.")
+    return 0 if final and all(verdict.verdict == "passed" for verdict in final.values()) else 1
+
+
+def hold(
+    held: TimedSession,
+    args: argparse.Namespace,
+    conclude: Callable[[TimedSession, dict[str, Verdict]], None],
+    started: ResidentGrader | None = None,
+) -> int:
+    """Hold a hunt, with a grader that has started if there is one: ask, run the clock, grade once more, conclude."""
+    from dojo.grading.resident import ResidentGrader
+    from dojo.verdict.screen.terminal import Screen
+
+    screen = Screen(sys.stdout)
     # In a hunt the name of the mistake is the answer.
-    with ResidentGrader(fresh_seed(), diagnose=held.kind != "hunt") as grader:
-        runner = Runner(held, grader, screen)
-        print(f"\n{minutes(held.left)} from now. Every save is graded. {timed_session.KEYS}\n", flush=True)
-        end = timed_session.hold(runner)
-        if end is End.OPEN:
-            folder = known[held.katas[0]].say(held.folder)
-            print(f"interrupted with {minutes(held.left)} left: `{typed(f'{held.kind} --resume {folder}')}` goes on.")
-            return 1
-        print(f"\n{end}. The last saved files, graded once more with fresh inputs:\n", flush=True)
-        final = grade_once_more(runner)
+    with started or ResidentGrader(fresh_seed(), diagnose=False) as grader:
+        final = write_code(held, args, grader, screen)
+    if final is None:
+        return cut_off([held], held)
     for verdict in final.values():
         screen.failures(verdict)
-    if not args.no_record:
-        for name, verdict in final.items():
-            green = next((e.at for e in held.events if e.kata == name and e.verdict == "passed"), held.spent)
-            history.record(
-                [(known[name], read(held.path(name)), verdict)],
-                kind=held.kind,
-                spent=green,
-                hints=held.hints.get(name, 0),
-            )
     conclude(held, final)
     return 0 if final and all(verdict.verdict == "passed" for verdict in final.values()) else 1
 
 
-def grade_once_more(runner: Runner) -> dict[str, Verdict]:
-    """The last saved attempts with fresh inputs: what the scorecard rests on."""
-    final = {}
-    for name in runner.session.katas:
-        try:
-            entry = runner.entry(name)
-        except Trouble as trouble:
-            print(f"dojo: {trouble}")
-            continue
-        final[name] = runner.grader.grade(entry, replace(runner.grader.options, seed=fresh_seed()))
+def write_code(
+    held: TimedSession, args: argparse.Namespace, grader: ResidentGrader, screen: Screen
+) -> dict[str, Verdict] | None:
+    """Say what is asked, run the clock, grade once more and record it; None when it was interrupted."""
+    known = catalog.katas()
+    for name in held.katas:
+        kata = known[name]
+        print(f"\n{kata.title}: {held.asks(name)} {kata.say(held.path(name))}\n", flush=True)
+        screen.markdown(master.statement(kata))
+    runner = Runner(held, grader, screen)
+    told = SILENT if held.silent else "Every save is graded."
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 120
+    print(f"\n{textwrap.fill(f'{spoken(held.left)} from now. {told}', width)}\n{keys(held)}\n", flush=True)
+    if timed_session.hold(runner) is End.OPEN:
+        return None
+    print(f"\n{held.end}. The last saved files are graded once more, with fresh inputs.\n", flush=True)
+    final = grade_once_more(held, grader, held.katas)
+    for name, verdict in final.items():
+        if verdict.verdict != "empty":
+            held.note(name, verdict, held.spent)
+    held.save()
+    if not args.no_record:
+        for name, verdict in final.items():
+            green = scorecard.first((e for e in held.events if e.kata == name), "passed")
+            spent, hints = held.spent if green is None else green, held.hints.get(name, 0)
+            history.record([(known[name], read(held.path(name)), verdict)], kind=held.kind, spent=spent, hints=hints)
     return final
 
 
-def scorecard(held: TimedSession, final: dict[str, Verdict]) -> None:
-    """Print how each kata went: times to green, saves, hints, what failed longest, and the comparison with par."""
-    for name in held.katas:
-        kata, events = catalog.katas()[name], [event for event in held.events if event.kata == name]
-        first = next((e.at for e in events if e.passed), None)
-        core = next((e.at for e in events if e.tiers.get("core") == "passed"), None)
-        whole = next((e.at for e in events if e.verdict == "passed"), None)
-        print(f"{kata.title} ({name})")
-        last = final.get(name)
-        print(f"  verdict            {state_of(last.verdict, last.tiers) if last else 'no file'}")
-        print(f"  first green check  {clock(first)}")
-        print(f"  core               {clock(core)}")
-        print(f"  everything         {clock(whole)}{compared(whole, kata)}")
-        print(f"  gradings           {len(events)}")
-        print(f"  hints              {held.hints.get(name, 0)} of {len(master.hints(kata))}")
-        longest = failed_longest(events, held.spent)
-        if longest:
-            print(f"  failed longest     {longest[0]}, {clock(longest[1])}")
-        with contextlib.suppress(Unreadable):
-            print(f"  stands now         {progress.standings([kata])[name].state}")
+def grade_once_more(held: TimedSession, grader: ResidentGrader, names: Sequence[str]) -> dict[str, Verdict]:
+    """The last saved attempts with fresh inputs: what the scorecard rests on."""
+    final = {}
+    for name in names:
+        try:
+            entry = held.entry(name)
+        except Trouble as trouble:
+            print(f"dojo: {trouble}")
+            continue
+        final[name] = grader.grade(entry, replace(grader.options, seed=fresh_seed()))
+    return final
+
+
+def rest(number: int, rounds: Sequence[TimedSession]) -> bool:
+    """The break before a round, in which no clock runs; whether the mock goes on."""
+    upcoming = rounds[number - 1]
+    titles = " and ".join(catalog.katas()[name].title for name in upcoming.katas)
+    print(f"{' Break ':─^72}\n" if _unicode() else f"{' Break ':-^72}\n")
+    print(f"Round {number - 1} of {len(rounds)} is over. The clock stands still: get up, drink something.")
+    print(f"Next: {titles}, {spoken(upcoming.left)}.\n", flush=True)
+    try:
+        input("Enter goes on, Ctrl-C goes on another day: " if sys.stdin.isatty() else "")
+    except EOFError:
+        pass  # nobody is there to wait for
+    except KeyboardInterrupt:
         print()
-    print(f"`{typed(' '.join(['mock', *held.katas, '--explain']))}` lists what an interviewer asks next.")
+        return False
+    return True
 
 
-def failed_longest(events: list[timed_session.Event], end: float) -> tuple[str, float] | None:
-    """The check that was red for the longest time, and for how long."""
-    from dojo.verdict.screen.text import readable
-
-    red: dict[str, float] = {}
-    for event, until in zip(events, [*(e.at for e in events[1:]), end], strict=False):
-        for check in event.failing:
-            red[check] = red.get(check, 0.0) + until - event.at
-    if not red:
-        return None
-    name, seconds = max(red.items(), key=lambda item: item[1])
-    return readable(name), seconds
+def cut_off(rounds: Sequence[TimedSession], held: TimedSession) -> int:
+    """Say how to go on, and return the exit status."""
+    kata = catalog.katas()[held.katas[0]]
+    folder = kata.say(held.folder.parent if len(rounds) > 1 else held.folder)
+    print(f"interrupted with {spoken(held.left)} left: `{typed(f'{held.kind} --resume {folder}')}` goes on.")
+    return 1
 
 
 def explain(args: argparse.Namespace) -> int:
@@ -163,23 +264,15 @@ def explain(args: argparse.Namespace) -> int:
         raise Trouble(f"name a kata, as in `{typed('mock rope --explain')}`")
     for kata in catalog.select(args.names):
         print(f"{kata.title}\n", flush=True)
-        Screen(sys.stdout).markdown(master.questions(kata))
+        Screen(sys.stdout).markdown(master.follow_ups(kata))
         print(flush=True)
     return 0
 
 
-def compared(seconds: float | None, kata: Kata) -> str:
-    """How a time stands to the kata's par."""
-    if seconds is None:
-        return f" (par {kata.minutes} min)"
-    return f", {seconds / 60 / kata.minutes:.0%} of par ({kata.minutes} min)"
-
-
-def clock(seconds: float | None) -> str:
-    """Minutes and seconds."""
-    return "not reached" if seconds is None else f"{int(seconds // 60)}:{int(seconds % 60):02d}"
-
-
-def minutes(seconds: float) -> str:
+def spoken(seconds: float) -> str:
     """A span in words."""
     return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
+
+
+def _unicode() -> bool:
+    return (sys.stdout.encoding or "").lower().startswith("utf")

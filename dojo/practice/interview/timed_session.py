@@ -11,7 +11,7 @@ import select
 import shutil
 import sys
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,17 +19,20 @@ from typing import TYPE_CHECKING, Any
 from dojo.content import catalog, files, master
 from dojo.content.catalog import Kata, Trouble
 from dojo.grading.options import Entry
-from dojo.verdict.types import state_of
+from dojo.practice.interview.status_line import clock, status
+from dojo.verdict.screen.text import clean, encodable
+from dojo.verdict.types import Outcome, Tier
 
 if TYPE_CHECKING:
     from dojo.grading.resident import ResidentGrader
+    from dojo.grading.run import ScriptRun
     from dojo.verdict.screen.terminal import Screen
     from dojo.verdict.types import Verdict
 
 STATE = "interview.json"
+STOPPED = (Outcome.CRASHED, Outcome.TIMED_OUT, Outcome.SKIPPED)
+SHOWN = 20  # lines of what a file printed
 HEARTBEAT = 2.0  # seconds between two writings of the state
-KEYS = "h + Enter: a hint · q + Enter: end it · Ctrl-C: go on later"
-FEW_WORDS = "h hint · q end · Ctrl-C pause"
 
 
 class End(StrEnum):
@@ -53,6 +56,7 @@ class Event:
     checks: int
     failing: list[str] = field(default_factory=list)
     scores: dict[str, str] = field(default_factory=dict)  # by tier, as 5/7
+    ran: bool = True  # whether a check of the core tier was not met by an exception or a hang
 
 
 @dataclass
@@ -68,6 +72,14 @@ class TimedSession:
     events: list[Event] = field(default_factory=list)
     end: End = End.OPEN
     planted: dict[str, list[str]] = field(default_factory=dict)  # of a hunt: the names of the bugs
+    handed_out: dict[str, str] = field(default_factory=dict)  # what stood in each file at the beginning
+    silent: bool = False  # no verdict before the end: a save runs the file, and that is all that is told
+    real: bool = False  # as in an interview: no hints
+    ran: dict[str, str] = field(default_factory=dict)  # of a silent one: what came of the last run of each file
+    ratings: dict[str, dict[str, str]] = field(default_factory=dict)  # by kata and question; "" before it is answered
+    begun: float = field(default_factory=time.time)  # seconds since 1970, UTC
+    concluded: bool = False  # whether the scorecard has been shown
+    mutants: dict[str, list[str]] = field(default_factory=dict)  # of a hunt with a test: what that is held against
 
     @property
     def left(self) -> float:
@@ -77,10 +89,42 @@ class TimedSession:
         """The file to write in."""
         return self.folder / f"{kata}.py"
 
+    def asks(self, kata: str) -> str:
+        """What is to be done, before the name of the file."""
+        count = len(self.planted.get(kata, []))
+        return "write in" if count == 0 else "find the bug in" if count == 1 else f"find the {count} bugs in"
+
+    def entry(self, name: str) -> Entry:
+        """What is in a kata's file now. Raises Trouble."""
+        kata, path = catalog.katas()[name], self.path(name)
+        entry, mutants = Entry.of_file(kata, path, kata.say(path)), self.mutants.get(name)
+        if not mutants:
+            return entry
+        from dojo.contracts.checks.candidate_test.contract import Hunted
+
+        return replace(entry, hunted=Hunted(tuple(self.planted[name]), tuple(mutants)))
+
     def save(self) -> None:
         """Write the state."""
         state = asdict(self) | {"folder": None}
         files.write_atomic(self.folder / STATE, json.dumps(state, indent=1) + "\n")
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether it is over and yet to be talked about: its terminal was closed before the scorecard."""
+        return self.end is not End.OPEN and not self.concluded
+
+    def note(self, name: str, verdict: Verdict, at: float) -> None:
+        """Add the grading of what was saved at that time to the events."""
+        passed = sum(check.outcome.harmless for check in verdict.checks)
+        failing = [check.name for check in verdict.checks if not check.outcome.harmless]
+        scores = {}
+        for tier in verdict.tiers:
+            mine = [check.outcome.harmless for check in verdict.checks if check.tier == tier]
+            scores[tier] = f"{sum(mine)}/{len(mine)}"
+        ran = any(check.tier is Tier.CORE and check.outcome not in STOPPED for check in verdict.checks)
+        counts = passed, len(verdict.checks)
+        self.events.append(Event(at, name, verdict.verdict, verdict.tiers, *counts, failing, scores, ran))
 
     def last(self, kata: str) -> Event | None:
         """The latest grading of a kata."""
@@ -95,14 +139,15 @@ def load(folder: Path) -> TimedSession:
     """The session in a folder. Raises Trouble when there is none."""
     state = files.read_state(folder / STATE)
     try:
+        state.setdefault("concluded", state["end"] != End.OPEN)  # as it was before there were questions
         events = [Event(**event) for event in state.pop("events")]
         return TimedSession(**state | {"folder": folder, "events": events, "end": End(state["end"])})
     except (KeyError, TypeError, ValueError):
         raise Trouble(f"{folder} holds no session that can be read ({STATE} is missing or broken)") from None
 
 
-def begin(kind: str, katas: list[Kata], seconds: float, sources: dict[str, str]) -> TimedSession:
-    """A new folder with a file for each kata."""
+def new_folder(kind: str, katas: list[Kata]) -> Path:
+    """A folder that is not there yet, named after the time and the katas."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
     name = "-".join([stamp, *[kata.name for kata in katas[:3]], *(["more"] if len(katas) > 3 else [])])
     folder = katas[0].root / f"{kind}s" / name
@@ -110,7 +155,21 @@ def begin(kind: str, katas: list[Kata], seconds: float, sources: dict[str, str])
     while folder.exists():
         suffix += 1
         folder = folder.with_name(f"{name}-{suffix}")
-    session = TimedSession(folder, kind, [kata.name for kata in katas], seconds)
+    return folder
+
+
+def begin(
+    kind: str,
+    katas: list[Kata],
+    seconds: float,
+    sources: dict[str, str],
+    folder: Path | None = None,
+    silent: bool = False,
+    real: bool = False,
+) -> TimedSession:
+    """A folder with a file for each kata."""
+    folder, names = folder or new_folder(kind, katas), [kata.name for kata in katas]
+    session = TimedSession(folder, kind, names, seconds, silent=silent or real, real=real, handed_out=sources)
     for kata in katas:
         files.write_atomic(session.path(kata.name), sources[kata.name])
     session.save()
@@ -129,7 +188,7 @@ class Runner:
         self.waiting: dict[str, bytes] = {}
         self.graded: str | None = None  # what the grader is busy with
         self.listening = True
-        self._status, self._beat = "", 0.0
+        self._status, self._beat, self._saved = "", 0.0, 0.0
         for kata in self.known.values():
             grader.prepare(kata)
 
@@ -141,7 +200,7 @@ class Runner:
                 session.spent = before + time.monotonic() - started
                 self._listen()
                 self._look()
-                if all(map(session.solved, session.katas)):
+                if not session.silent and all(map(session.solved, session.katas)):
                     session.end = End.SOLVED
                 if time.monotonic() - self._beat > HEARTBEAT:
                     self._beat = time.monotonic()
@@ -168,39 +227,38 @@ class Runner:
             del self.waiting[name]
             self._begin(name)
             return
-        verdict = self.grader.verdict(0.02)
+        verdict = self.grader.verdict(0.02, self._heard)
         if verdict is not None:
             name, self.graded = self.graded, None
             self._note(name, verdict)
 
-    def entry(self, name: str) -> Entry:
-        """What is in a kata's file now."""
-        kata, path = self.known[name], self.session.path(name)
-        return Entry.of_file(kata, path, kata.say(path))
-
     def _begin(self, name: str) -> None:
         try:
-            entry = self.entry(name)
+            entry = self.session.entry(name)
         except Trouble as trouble:
             self._say(f"dojo: {trouble}")
             return
-        if master.is_untouched(self.known[name], entry.source):
-            return
-        self.graded = name
-        self.grader.begin(entry)
+        fresh = entry.source == self.session.handed_out.get(name) and self.session.last(name) is None
+        if fresh or master.is_untouched(self.known[name], entry.source):
+            return  # it is being read: nothing is graded before the first save
+        self.graded, self._saved = name, self.session.spent
+        self.grader.begin(entry, script=self.session.silent)
+
+    def _heard(self, run: ScriptRun) -> None:
+        """Show what a file said when it was run, and whether its own asserts hold."""
+        name = self.graded or ""
+        word = "is wrong on the example you gave" if run.outcome == "wrong" else run.outcome
+        self.session.ran[name] = run.outcome
+        said = f"{clock(self._saved)} · {name} {word}{run.error and ': ' + run.error}"
+        printed = [f"  │ {line}" for line in clean(f"{run.printed}\n{run.lines}") if line]
+        cut = [f"  … {len(printed) - SHOWN} lines before"] if len(printed) > SHOWN else []
+        self._say(encodable("\n".join([*clean(said), *cut, *printed[-SHOWN:]]), sys.stdout))
 
     def _note(self, name: str, verdict: Verdict) -> None:
-        passed = sum(check.outcome.harmless for check in verdict.checks)
-        failing = [check.name for check in verdict.checks if not check.outcome.harmless]
-        scores = {}
-        for tier in verdict.tiers:
-            mine = [check.outcome.harmless for check in verdict.checks if check.tier == tier]
-            scores[tier] = f"{sum(mine)}/{len(mine)}"
-        now = self.session.spent
-        event = Event(now, name, verdict.verdict, verdict.tiers, passed, len(verdict.checks), failing, scores)
-        self.session.events.append(event)
-        self._wipe()
-        self.screen.failures(verdict)
+        self.session.note(name, verdict, self._saved)
+        if not self.session.silent:
+            self._wipe()
+            self.screen.failures(verdict)
         self.session.save()
 
     def _listen(self) -> None:
@@ -222,12 +280,16 @@ class Runner:
         name = next((name for name in self.session.katas if not self.session.solved(name)), None)
         if name is None:
             return
+        if self.session.real:
+            self._say("An interview has no hints: ask nothing that a colleague would not tell.")
+            return
         hints, taken = master.hints(self.known[name]), self.session.hints.get(name, 0)
         if taken >= len(hints):
             self._say(f"{name} has no more hints than the {len(hints)} you have seen.")
             return
         self.session.hints[name] = taken + 1
-        self._say(f"{name}, hint {taken + 1} of {len(hints)}: {hints[taken]}")
+        self._wipe()
+        self.screen.markdown(f"{name}, hint {taken + 1} of {len(hints)}: {hints[taken]}\n")
 
     def _say(self, text: str) -> None:
         self._wipe()
@@ -248,37 +310,6 @@ class Runner:
             sys.stdout.write("\r\x1b[2K")
             sys.stdout.flush()
         self._status = ""
-
-
-def status(session: TimedSession, grading: bool, width: int) -> str:
-    """The time left, how each kata stands, hints and keys; where `width` is narrow, what matters least is left out."""
-    left, hints = session.left, sum(session.hints.values())
-    clock = f"{int(left // 60)}:{int(left % 60):02d} left"
-    stands, named = {}, []
-    for name in session.katas:
-        event = session.last(name)
-        word = state_of(event.verdict) if event else "not started"
-        scores = event.scores if event else {}
-        stands[name] = f"{name} {' '.join(scores.values()) or word}"
-        named.append(f"{name} {', '.join(map(' '.join, scores.items())) or word}")
-    solved = [name for name in session.katas if session.solved(name)]
-    if len(session.katas) > 1:
-        rest = [told for name, told in stands.items() if name not in solved]
-        short = [f"{len(solved)} of {len(stands)} passed", *rest[:1]]
-    else:
-        short = [*stands.values()]
-    taken = f"{hints} hint{'s' * (hints != 1)}"
-    now = ["grading …"] if grading else []
-    forms = [
-        [clock, *named, taken, *(now or [KEYS])],
-        [clock, *stands.values(), taken, *(now or [FEW_WORDS])],
-        [clock, *stands.values(), taken, *now],
-        [clock, *short, taken, *now],
-        [clock, short[0], *now],
-        [clock, *now],
-    ]
-    lines = [" · ".join(form) for form in forms]
-    return next((line for line in lines if len(line) <= width), clock[:width])
 
 
 def hold(runner: Runner) -> End:

@@ -124,6 +124,8 @@ def value_range(t: Tensor) -> str:
 
 def multiple(x: float) -> str:
     """An error in units of the allowed error, in two digits: `3.4`, `120`, `1e6`."""
+    if 1 < x < 1.05:
+        return "just over 1"
     text = f"{x:.0f}" if 10 <= x < 1000 else f"{x:.2g}"
     mantissa, _, exponent = text.partition("e")
     return f"{mantissa}e{int(exponent)}" if exponent else text

@@ -50,8 +50,8 @@ def sums(m: Mismatch) -> str | None:
             return f"rows along {m.axes[a]} that should be all zero have a sum ({value_range(have[off])})"
         off &= ones
         instead = [b for b in m.long_axes if b != a and ((m.got.sum(b) - 1).abs() <= 1e-6 + m.allowed.sum(b)).all()]
-        told = f"; along {m.axes[instead[0]]} they do instead" if instead else f" (sums {value_range(have[off])})"
-        return f"rows do not sum to 1 along {m.axes[a]}{told}"
+        told = f"; those along {m.axes[instead[0]]} are" if instead else f", but {value_range(have[off])}"
+        return f"the sums along {m.axes[a]} are not 1{told}"
     return None
 
 

@@ -21,8 +21,10 @@ SUPERSCRIPTS = dict(
     )
 )
 UPRIGHT = {"text", "mathrm", "operatorname", "mathcal", "mathbf", "mathit"}
+ACCENTS = {"hat": "\u0302", "bar": "\u0304", "tilde": "\u0303"}  # combining: they follow the letter
 SPACES = {",", ":", ";", " ", "quad", "qquad"}
-SIZES = {"!", "left", "right", *(size + side for size in ("big", "Big", "bigg", "Bigg") for side in ("", "l", "r"))}
+SIZES = {"!", "left", "right", "textstyle", "displaystyle"}
+SIZES |= {size + side for size in ("big", "Big", "bigg", "Bigg") for side in ("", "l", "r")}
 BETWEEN = {"cdot", "times", "odot", "le", "leq", "ge", "geq", "ne", "neq", "to", "sim", "approx", "in", "mid"}
 OPENING, CLOSING = {"lVert", "langle", "lfloor", "lceil"}, {"rVert", "rangle", "rfloor", "rceil"}
 PREFIX = OPENING | {"partial", "pm", "nabla"}  # the space that ends their name is no space of the formula
@@ -96,8 +98,8 @@ def _macro(out: str, node: LatexMacroNode, rest: list[Any]) -> str:
         return f"{out} "
     if name in UPRIGHT and arguments:
         return out + _text(arguments)
-    if name == "hat" and arguments:
-        return f"{out}{_text(arguments)}\u0302{node.macro_post_space}"
+    if name in ACCENTS and arguments:
+        return f"{out}{_text(arguments)}{ACCENTS[name]}{node.macro_post_space}"
     if name == "sqrt" and arguments:
         under = _tidy(_text(arguments[-1:]))
         return f"{out}√{under if SINGLE.fullmatch(under) else f'({under})'}{node.macro_post_space}"

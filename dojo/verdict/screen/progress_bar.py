@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,11 +14,14 @@ PATIENCE = 2.0  # seconds before a single kata shows that something is going on
 
 
 class Progress:
-    """A bar while katas are graded, gone afterwards; at once for several, for one after two seconds, else nothing."""
+    """A bar while katas are graded, gone afterwards; at once for several, for one after two seconds, else nothing.
 
-    def __init__(self, total: int, console: Callable[[], Console] | None) -> None:
-        self._total, self._console = total, console
-        self._done, self._text, self._over = 0, "", False
+    `names` are the katas in the order in which they are begun, `at_once` is how many are graded at a time.
+    """
+
+    def __init__(self, names: Sequence[str], console: Callable[[], Console] | None, at_once: int = 1) -> None:
+        self._waiting, self._total, self._console, self._at_once = list(names), len(names), console, at_once
+        self._over = False
         self._bar: Bar | None = None
         self._lock = threading.Lock()
         self._timer = threading.Timer(PATIENCE, self._start)
@@ -38,15 +41,19 @@ class Progress:
             if self._bar:
                 self._bar.stop()
 
-    def __call__(self, text: str) -> None:
-        """Say what is graded now."""
-        self._text = text
-        self._show()
+    def done(self, name: str) -> None:
+        """Say that one is done; of a single one, whose checks several judges share, a part of it."""
+        if name in self._waiting and self._total > 1:
+            self._waiting.remove(name)
+        if self._bar:
+            self._bar.update(self._bar.task_ids[0], **self._now())
 
-    def advance(self) -> None:
-        """Say that one is done."""
-        self._done += 1
-        self._show()
+    def _now(self) -> dict[str, Any]:
+        """What is graded now, and how many are done."""
+        return {
+            "description": ", ".join(self._waiting[: self._at_once]),
+            "completed": self._total - len(self._waiting),
+        }
 
     def _start(self) -> None:
         import rich.progress as rich
@@ -54,14 +61,11 @@ class Progress:
         with self._lock:
             if self._over or self._console is None:
                 return
-            columns = (rich.TextColumn("{task.description}", markup=False), rich.BarColumn(), rich.MofNCompleteColumn())
+            count = (rich.BarColumn(20), rich.MofNCompleteColumn()) if self._total > 1 else ()
+            named = rich.TextColumn("{task.description}", markup=False)
             self._bar = rich.Progress(
-                rich.SpinnerColumn(), *columns, rich.TimeElapsedColumn(), console=self._console(), transient=True,
+                rich.SpinnerColumn(), *count, rich.TimeElapsedColumn(), named, console=self._console(), transient=True,
                 redirect_stdout=False, redirect_stderr=False,
             )  # fmt: skip
-            self._bar.add_task(self._text, total=self._total, completed=self._done)
+            self._bar.add_task(**self._now(), total=self._total)
             self._bar.start()
-
-    def _show(self) -> None:
-        if self._bar:
-            self._bar.update(self._bar.task_ids[0], description=self._text, completed=self._done)

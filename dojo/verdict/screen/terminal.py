@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING, TextIO
 from dojo.content.catalog import typed
 from dojo.verdict.causes import causes
 from dojo.verdict.screen.progress_bar import Progress
-from dojo.verdict.screen.text import Row, Span, clean, encodable, readable, visible, wrap
+from dojo.verdict.screen.text import Row, Span, clean, clipped, encodable, last_of, readable, visible, wrap
 from dojo.verdict.types import Check, Label, Outcome, Tier, Verdict
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-FULL_CAUSES, BRIEF_CAUSES = 2, 6  # causes told in full, and the next ones in a line each
+FULL_CAUSES, BRIEF_CAUSES = 2, 6  # causes told in full, the second if it fits, and at most so many in a line each
+ROWS, LAST_ROWS = 22, 2  # of a terminal of 24 above an empty line and the prompt, and those that sum a verdict up
 ASIDE = (Outcome.UNDECIDED, Outcome.SKIPPED)
 UNCOUNTED = "neither passed nor failed: see --verbose"
 TAIL = 20  # lines kept of a traceback and of what was printed
+BRIEF_TAIL = 6  # and of what was printed, where not all is asked for
+DEFINITION = "result matches the definition"  # what the heading of any wrong result says
 FOREIGN = (Label.TRACEBACK, Label.PRINTED)  # an attempt's own words
 MARKS = {Outcome.PASSED: ("✓", "green"), Outcome.SKIPPED: ("-", "dim"), Outcome.UNDECIDED: ("?", "yellow")}
 WRONG_MARK = ("✗", "bold red")
@@ -39,13 +42,13 @@ class Screen:
         self._made: Console | None = None
         self._rows: list[Row] = []
 
-    def progress(self, total: int) -> Progress:
-        """A context in which `total` katas are graded: call it with the one graded now, `advance()` when it is done."""
+    def progress(self, names: Sequence[str], at_once: int = 1) -> Progress:
+        """A context in which these katas are graded, begun in this order: tell it which is `done`."""
         if self._force_plain or os.environ.get("NO_COLOR"):
-            return Progress(total, None)
+            return Progress(names, None)
         if not self._plain:
-            return Progress(total, self._console)
-        return Progress(total, (lambda: _console(sys.stderr)) if _takes_colour(sys.stderr) else None)
+            return Progress(names, self._console, at_once)
+        return Progress(names, (lambda: _console(sys.stderr)) if _takes_colour(sys.stderr) else None, at_once)
 
     def verdict(self, v: Verdict, verbose: bool = False) -> None:
         """One kata: heading, a line a tier, the causes of what failed, the line that sums it up, and what is next.
@@ -66,6 +69,7 @@ class Screen:
             for tier in Tier:
                 self._tier(tier, [check for check in _shown(v.checks) if check.tier is tier])
             self._causes(v, FULL_CAUSES)
+        self._remarks(v)
         self._close(v, _closing(v), _next(v))
 
     def failures(self, v: Verdict) -> None:
@@ -75,6 +79,7 @@ class Screen:
             return
         self._text("  │ ", clean(v.message), "", self._width)
         self._causes(v, 1)
+        self._remarks(v)
         self._close(v, _closing(v))
 
     def markdown(self, text: str, paged: bool = False) -> None:
@@ -113,6 +118,10 @@ class Screen:
             self._line("", ("next: ", "dim"), (step, "cyan"))
         self._flush()
 
+    def _remarks(self, v: Verdict) -> None:
+        for remark in v.remarks:
+            self._text("  · ", [remark], "", self._width)
+
     def _tier(self, tier: Tier, checks: list[Check]) -> None:
         """How many checks of a tier passed, and why the others were not counted."""
         if not checks:
@@ -126,16 +135,30 @@ class Screen:
         self._line("  ", (f"{mark} ", style), (f"{tier.value:<6} ", "bold"), (score, ""), (several, "dim"))
 
     def _causes(self, v: Verdict, full: int) -> None:
-        """Each cause of what failed, the first ones in full, and the others in a line each."""
-        found, seen = causes(_shown(v.checks)), set[str]()
-        for number, cause in enumerate(found):
-            if number < full:
+        """Each cause of what failed: the first in full, the next too if the screen holds it, others in a line each."""
+        found, seen, told = causes(_shown(v.checks)), set[str](), 0
+        for cause in found[:full]:
+            before, others = len(self._rows), min(len(found) - told - 1, BRIEF_CAUSES + 1)
+            for tight in (False, True):
+                del self._rows[before:]
                 self._heading(cause.check, "  ", f"{cause.check.tier} · ")
-                self._failure(cause.check, seen, "  ", cause.also, brief=True)
-            elif number < full + BRIEF_CAUSES:
-                self._heading(cause.check, "  ", f"{cause.check.tier} · ", brief=True)
-        if len(found) > full + BRIEF_CAUSES:
-            self._line("  ", (f"… and {len(found) - full - BRIEF_CAUSES} more causes: see --verbose", "dim"))
+                self._failure(cause.check, {*seen}, "  ", cause.also, brief=True, tight=tight)
+                if fits := len(self._rows) + others <= ROWS - LAST_ROWS:
+                    break
+            if told and not fits:
+                del self._rows[before:]
+                break
+            seen |= {section.text for section in cause.check.sections}
+            told += 1
+        for cause in found[told : told + BRIEF_CAUSES]:
+            before = len(self._rows)
+            self._heading(cause.check, "  ", f"{cause.check.tier} · ", brief=True)
+            if cause is not found[-1] and len(self._rows) >= ROWS - LAST_ROWS:  # how many more there are takes a line
+                del self._rows[before:]
+                break
+            told += 1
+        if rest := len(found) - told:
+            self._line("  ", (f"… and {rest} more cause{'s' * (rest > 1)}: see --verbose", "dim"))
 
     def _every_check(self, v: Verdict) -> None:
         seen: set[str] = set()
@@ -149,39 +172,47 @@ class Screen:
 
     def _heading(self, check: Check, lead: str, before: str, brief: bool = False) -> None:
         mark, style = MARKS.get(check.outcome, WRONG_MARK)
-        spans = [(f"{mark} ", style), (before, "dim"), (readable(check.name), "" if check.outcome.harmless else "bold")]
+        name = readable(check.name, check.outcome is Outcome.WRONG)
+        spans = [(f"{mark} ", style), (before, "dim"), (name, "" if check.outcome.harmless else "bold")]
         if check.outcome is not Outcome.PASSED:
             why = f", {check.diagnosis}" if brief and check.diagnosis else _because(check)
             spans += [(f": {check.outcome.value}", style)] if check.outcome is not Outcome.WRONG else []
+            if brief and self._width:  # the reason of a further cause is worth no second line
+                why = clipped(why, self._width - len(lead) - sum(len(text) for text, _ in spans))
             spans += [(why, "")] if brief or check.outcome.harmless else []
-        if check.seconds >= 1:
+        if check.seconds >= 1 and not brief:
             spans.append((f" ({check.seconds:.1f} s)", "dim"))
         self._line(lead, *spans)
 
-    def _failure(self, check: Check, seen: set[str], lead: str, also: str = "", brief: bool = False) -> None:
+    def _failure(
+        self, check: Check, seen: set[str], lead: str, also: str = "", brief: bool = False, tight: bool = False
+    ) -> None:
         if check.outcome is Outcome.GRADER_ERROR:
             self._line(lead, ("This is a fault of the grader, not of your attempt.", "bold"))
         sections = [(s.label, s.text) for s in check.sections]
         if brief:
-            sections = _shortened(sections, bool(check.diagnosis))
+            sections = _shortened(sections, bool(check.diagnosis), tight)
         if check.diagnosis and Label.DIAGNOSIS not in dict(sections):
             sections.append((Label.DIAGNOSIS, f"equals: {check.diagnosis}"))
         if also:
             sections.append((Label.ALSO, also))
-        for label, text in sorted(sections, key=lambda s: list(Label).index(s[0])):
+        told: dict[Label, str] = {}
+        for label, text in sections:
+            told[label] = f"{told[label]}\n{text}" if label in told else text
+        for label, text in sorted(told.items(), key=lambda s: list(Label).index(s[0])):
             # An attempt that fails everywhere in the same way need not be read everywhere.
             repeated = label in FOREIGN and text in seen
             seen.add(text)
             lines = ["the same as above"] if repeated else clean(text)
+            if brief and label is Label.PRINTED:
+                lines = last_of(lines, BRIEF_TAIL)
             # A command is left to the terminal to break, so that it can be copied.
             width = None if label is Label.REPEAT else self._width
             self._text(f"{lead}{label.value:<11} │ ", lines, STYLES.get(label, ""), width)
 
     def _text(self, lead: str, lines: list[str], style: str, width: int | None) -> None:
         """Lines behind a rule, so that nothing an attempt prints can stand where a verdict stands."""
-        if len(lines) > TAIL:
-            lines = [f"… {len(lines) - TAIL} lines before", *lines[-TAIL:]]
-        for line in lines:
+        for line in last_of(lines, TAIL):
             self._rows += wrap(lead, [(line, style)], width)
             lead = re.sub("[^│]", " ", lead)
 
@@ -212,24 +243,32 @@ def _shown(checks: list[Check]) -> list[Check]:
 
 def _because(check: Check) -> str:
     """Why a check has not simply passed: one line behind a comma, and never the attempt's own words."""
-    said = {s.label: line for s in check.sections if s.label not in FOREIGN for line in clean(s.text)[:1]}
-    reasons = [said[label] for label in (Label.FACTS, Label.EVENT, Label.CONTRACT) if label in said]
+    said: dict[Label, str] = {}
+    for label, text in _shortened([(s.label, s.text) for s in check.sections if s.label not in FOREIGN], False):
+        said.setdefault(label, next(iter(clean(text)), ""))
+    reasons = [said[label] for label in (Label.FACTS, Label.EVENT, Label.ELEMENTS, Label.CONTRACT) if label in said]
     return f", {reasons[0]}" if reasons else ""
 
 
-def _shortened(sections: list[tuple[Label, str]], known: bool) -> list[tuple[Label, str]]:
-    """Without what stands elsewhere on the screen: shape and dtype with the input, the seed in the first line.
+def _shortened(sections: list[tuple[Label, str]], known: bool, tight: bool = False) -> list[tuple[Label, str]]:
+    """Without what stands elsewhere on the screen: what holds of a result in the heading, shape and dtype with the
+    input, the seed in the first line.
 
-    A mistake that is known needs no map, and one element and one pattern to show it.
+    A mistake that is known needs no map, and one element and one pattern to show it. Where the screen is `tight`, it
+    needs no count of what is not finite, and any mistake one sentence of what it does in practice.
     """
     compared = any(label is Label.ELEMENTS for label, _ in sections)
     kept = []
     for label, text in sections:
         lines = text.split("\n")
         if label is Label.FACTS and compared:
-            lines = lines[1:]
+            lines = [] if known and tight else lines[1:]
+        elif label is Label.CONTRACT and compared:
+            lines = [line for line in lines if line != DEFINITION]
         elif label is Label.INPUT:
             lines = [re.sub(r"(; )?seed \d+$", "", line) for line in lines]
+        elif label is Label.PRACTICE and tight:
+            lines = [re.sub(r"(?<=[.!?]) (?=[A-Z`]).*", "", text)]
         elif known:
             lines = lines[: {Label.ELEMENTS: 2, Label.PATTERN: 1, Label.MAP: 0}.get(label)]
         kept.append((label, "\n".join(lines)))
@@ -244,6 +283,8 @@ def _next(v: Verdict) -> str:
     """What to do now."""
     if v.verdict == "passed" or v.repeat != typed(f"grade {v.kata}"):
         return ""
+    if v.verdict == "broken":
+        return f"mend it and grade again: {v.repeat}"
     done = "right, not yet robust; mend it" if v.tiers.get(Tier.CORE) == "passed" else "mend it and grade again"
     return f"{done}, or take a hint: {typed(f'hint {v.kata}')}"
 
@@ -273,7 +314,9 @@ RIGHT = {Tier.CORE: "right", Tier.ROBUST: "all", Tier.FAST: "green"}
 
 def standing(checks: Sequence[Check], tier: Tier) -> str:
     """A tier in a word, if all of it passed, else how much of it did: `right`, `15 of 18`."""
-    mine = [check for check in checks if check.tier is tier]
+    mine = [check for check in checks if check.tier is tier and check.outcome is not Outcome.SKIPPED]
+    if not mine:
+        return Outcome.SKIPPED.value
     if all(check.outcome.harmless for check in mine):
         return RIGHT[tier] if any(check.outcome is Outcome.PASSED for check in mine) else mine[0].outcome.value
     return f"{_passed(mine)} of {len(mine)}"

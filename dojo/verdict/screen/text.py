@@ -8,6 +8,7 @@ import unicodedata
 from typing import TextIO
 
 LONGEST = 1000  # characters kept of a line
+WORTH = 16  # and of one that is clipped, at least
 ASCII = str.maketrans("✓✗×·…│−≥≤█▓▒░→↓√", "+x*..|-><#%+:>v^")
 ESCAPE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?", re.DOTALL)
 Span = tuple[str, str]  # text and style
@@ -24,15 +25,28 @@ def visible(line: str) -> str:
     return kept if len(line) <= LONGEST else kept[:LONGEST] + "…"
 
 
-def readable(name: str) -> str:
-    """The sentence that a test's name is: `TestRoPE::test_keeps_norm[one_token]`, "RoPE: keeps norm (one token)"."""
+def readable(name: str, wrong: bool = False) -> str:
+    """The sentence that a test's name is: `TestRoPE::test_keeps_norm[one_token]`, "RoPE: keeps norm (one token)".
+
+    Of a check that found a value `wrong` it is no news but a rule: "RoPE: must hold: keeps norm (one token)".
+    """
     path, bracket, case = name.partition("[")
     *parents, function = path.split("::")
     group = parents[-1].removeprefix("Test") if parents and not parents[-1].endswith(".py") else ""
     sentence = function.removeprefix("test_").replace("_", " ")
     # pytest joins parameters by "-"; the minus of a number and of an exponent is none of these.
     conditions = re.sub(r"(?<!\de)(?<=[^-])-", ", ", case.removesuffix("]")).replace("_", " ")
-    return f"{group and group + ': '}{sentence}{bracket and f' ({conditions})'}"
+    return f"{group and group + ': '}{'must hold: ' * wrong}{sentence}{bracket and f' ({conditions})'}"
+
+
+def clipped(text: str, room: int) -> str:
+    """As much of a text as there is room for; nothing of it if that says nothing."""
+    return text if len(text) <= room else f"{text[: room - 1].rstrip()}…" if room > WORTH else ""
+
+
+def last_of(lines: list[str], count: int) -> list[str]:
+    """The last lines, below how many stand before them."""
+    return [f"… {len(lines) - count} lines before", *lines[-count:]] if len(lines) > count else lines
 
 
 def wrap(lead: str, spans: Row, width: int | None) -> list[Row]:

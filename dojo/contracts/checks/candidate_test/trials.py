@@ -1,0 +1,109 @@
+"""What a test answers about programs: each is tried in a worker of its own, once for each of three seeds."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dojo.contracts.checks.candidate_test import corpus
+from dojo.judge import worker_handle
+from dojo.judge.fork_server import ForkServer
+from dojo.judge.proxy import Attempt
+from dojo.verdict.failures import Died, Forbidden, Raised
+from dojo.verdict.types import Label, Outcome, Section
+
+SEEDS = 3
+ACCEPTS, REJECTS, NONE = "accepts", "rejects", "none"
+PATIENCE = 2  # a test may take so many times the processor time that is asked for before it is ended
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a test said of one program under one seed, and why."""
+
+    word: str  # ACCEPTS, REJECTS or NONE
+    text: str = ""  # of the exception, with its kind
+    kind: str = ""
+    lines: str = ""  # the test's own, down to the one that raised
+    seconds: float = 0.0
+    timed_out: bool = False
+
+    def told(self, of: str) -> list[Section]:
+        """The answer in a sentence, with the lines of the test that it came from."""
+        verb = {ACCEPTS: f"it accepts {of}", REJECTS: f"it rejects {of}", NONE: f"it gives no answer about {of}"}
+        said = Section(Label.FACTS, verb[self.word] + (f": {self.text}" if self.text else ""))
+        return [said, Section(Label.TRACEBACK, self.lines)] if self.lines else [said]
+
+
+@dataclass
+class Trials:
+    """The test of an attempt, tried on programs; the same is never tried twice."""
+
+    attempt: Attempt
+    test: str
+    names: list[str]  # what a program defines
+    reference: str
+    seed: int
+    sharpness: tuple[str, list[str]] | None = None  # how many mutants it rejects, and the names of those it accepts
+    _known: dict[tuple[str, int, Sequence[str]], Answer] = field(default_factory=dict)
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds of this grading."""
+        return random.Random(self.seed).sample(range(1 << 31), SEEDS)
+
+    @property
+    def first(self) -> Answer:
+        """What the test says of the reference: without an answer there, no other is worth waiting for."""
+        return self.answer(self.reference, self.seeds[0])
+
+    def answers(self, source: str, eased: Sequence[str] = ()) -> list[Answer]:
+        """What the test says of a program under each seed, the last of them first if it gives no answer."""
+        found = []
+        for seed in self.seeds:
+            found.append(self.answer(source, seed, eased))
+            if found[-1].word == NONE:
+                break
+        return found[::-1]
+
+    def answer(self, source: str, seed: int, eased: Sequence[str] = ()) -> Answer:
+        """What the test says of a program under a seed, `eased` as `judge.worker.trial` describes it."""
+        key = source, seed, tuple(eased)
+        if key not in self._known:
+            self._known[key] = self._try(source, seed, eased)
+        return self._known[key]
+
+    def _try(self, source: str, seed: int, eased: Sequence[str]) -> Answer:
+        mine = self.attempt
+        server = mine.server.for_tests() if isinstance(mine.server, ForkServer) else mine.server
+        worker = worker_handle.Worker(server, mine.filename, mine.readable, mine.memory, trial=True)
+        given = {"source": corpus.program(source, self.test), "names": self.names, "eased": list(eased)}
+        given["origin"] = corpus.program(self.reference, self.test) if "values" in eased else ""
+        try:
+            list(
+                worker.ask(
+                    {"do": "implement"} | given,
+                    mine.contents(),
+                    limit=worker_handle.CPU_LIMIT * worker_handle.LOAD_FACTOR,
+                )
+            )
+            before = worker.cpu_seconds()
+            request = {"do": "run_test", "test": self.test, "seed": seed}
+            reply = next(worker.ask(request, limit=worker_handle.CPU_LIMIT * PATIENCE))
+            because, seconds = reply["because"], worker.cpu_seconds() - before
+        except Raised as raised:
+            lines = next((s.text for s in raised.sections if s.label is Label.TRACEBACK), "")
+            return Answer(NONE, _said(raised.kind, raised.text), raised.kind, lines)
+        except (Died, Forbidden) as fault:
+            lines = next((s.text for s in fault.sections if s.label is Label.TRACEBACK), "")
+            return Answer(NONE, fault.sections[0].text, "", lines, timed_out=fault.outcome is Outcome.TIMED_OUT)
+        finally:
+            worker.end()
+        kind = str(because.get("kind", ""))
+        text = _said(kind, str(because.get("text", "")))
+        return Answer(reply["answer"], text, kind, str(because.get("lines", "")), seconds)
+
+
+def _said(kind: str, text: str) -> str:
+    return f"{kind}: {text}" if kind and text else kind or text

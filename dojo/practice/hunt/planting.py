@@ -1,0 +1,236 @@
+"""Which known bugs a hunt plants together, and the program that has them in it.
+
+A bug is planted where it shows: alone it gives wrong answers, not exceptions alone, and so does the program with all of
+the bugs. Nor do they hide each other: every program with some of them left fails, and whichever is mended first, the
+checks then say something else.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import random
+import re
+import tokenize
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from dojo.content import catalog, master
+from dojo.grading.options import Options
+from dojo.verdict.types import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dojo.content.catalog import Kata
+    from dojo.contracts.checks.known_bugs import Bug
+    from dojo.judge.fork_server import ForkServer
+    from dojo.verdict.failures import Fault
+
+MOST = 4  # bugs in a program
+TRIES = 40  # choices that are judged before the kata is said to have no room
+INPUTS = Options(seed=0)  # whether a bug shows must not depend on the hunt: the same inputs for all
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a hunt asks for in one kata; the same wish plants the same bugs."""
+
+    kata: str
+    bugs: int
+    seed: int
+    crashes: bool = False  # bugs that show as an exception may be planted too
+    among: tuple[str, ...] = ()  # only bugs of these names, unless there are none
+
+
+def choose_for_all(wishes: list[Wish], server: ForkServer) -> list[list[str]]:
+    """The names of the bugs for each wish, chosen side by side; fewer than wished for where no choice was found."""
+    from dojo.grading.parallel import judges
+    from dojo.judge.pool import WorkerPool
+
+    with WorkerPool(choose, server, min(judges(), len(wishes))) as pool:
+        return pool.map(wishes)
+
+
+def choose(wish: Wish, server: ForkServer, known: dict[str, bool] | None = None) -> list[str]:
+    """The names of bugs that show and do not hide each other; fewer than wished for when no such choice was found.
+
+    `known` says by name which bugs show alone, and learns it of others.
+    """
+    from dojo.contracts.checks.known_bugs import bugs_of
+
+    kata, rng = catalog.katas()[wish.kata], random.Random(f"{wish.kata} {wish.seed}")
+    usable = [bug for bug in bugs_of(kata) if not gives_itself_away(kata, bug)]
+    usable = [bug for bug in usable if not wish.among or bug.name in wish.among]
+    shows = {} if known is None else known
+    refused, most = set[frozenset[str]](), list[str]()
+    for _ in range(TRIES):
+        chosen = together(kata, rng.sample(usable, len(usable)), wish.bugs)
+        names = [bug.name for bug in chosen]
+        most = max(most, names[: wish.bugs - 1], key=len)
+        if len(chosen) < wish.bugs or frozenset(names) in refused:
+            continue
+        alone = Facts(kata, [[bug] for bug in chosen if bug.name not in shows], server)
+        shows |= {name: alone.shows(name, wish.crashes) for name in alone.outcomes}
+        usable = [bug for bug in usable if shows.get(bug.name, True)]
+        if all(shows[name] for name in names) and side_by_side(kata, chosen, wish.crashes, server):
+            return names
+        refused.add(frozenset(names))
+    return most
+
+
+def side_by_side(kata: Kata, bugs: list[Bug], crashes: bool, server: ForkServer) -> bool:
+    """Whether bugs that show alone show together too, and none hides another."""
+    if len(bugs) == 1:
+        return True
+    sizes = range(1 if len(bugs) == 2 else 2, len(bugs) + 1)
+    facts = Facts(kata, [[*some] for size in sizes for some in combinations(bugs, size)], server, bugs)
+    return facts.shows(facts.whole, crashes) and all(map(facts.fails, facts.outcomes)) and not facts.hidden()
+
+
+def together(kata: Kata, bugs: Sequence[Bug], count: int) -> list[Bug]:
+    """The first bugs, up to `count`, that change statements of their own and can be planted together."""
+    source = text = master.read_text(kata.master)
+    statements, taken = _statements(source), set[int]()
+    chosen: list[Bug] = []
+    for bug in bugs:
+        edited = {statements.get(source[: source.find(old)].count("\n") + 1, 0) for old, _ in bug.edits}
+        if len(chosen) < count and not edited & taken and bug.fits(source) and bug.fits(text):
+            text = bug.plant(text)
+            taken |= edited
+            chosen.append(bug)
+    return chosen
+
+
+def _statements(source: str) -> dict[int, int]:
+    """The line on which the statement of each line begins; of a compound statement only its head counts."""
+    first: dict[int, int] = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt):
+            body = getattr(node, "body", None)
+            last = body[0].lineno - 1 if body else node.end_lineno or node.lineno
+            first |= dict.fromkeys(range(node.lineno, max(last, node.lineno) + 1), node.lineno)
+    return first
+
+
+def gives_itself_away(kata: Kata, bug: Bug) -> bool:
+    """Whether there is code that does nothing, which nobody writes: `x = x`, `0 * x`, `if False`, or after a return."""
+    text = master.read_text(kata.master)
+    return not bug.fits(text) or _idle_places(bug.plant(text)) > _idle_places(text)
+
+
+def _idle_places(text: str) -> int:
+    count = 0
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Assign(targets=[target], value=value):
+                count += ast.unparse(target) == ast.unparse(value)
+            case ast.BinOp(op=ast.Mult() | ast.Div(), left=left, right=right):
+                count += any(isinstance(side, ast.Constant) and side.value in (0, 1) for side in (left, right))
+            case ast.If(test=test) | ast.IfExp(test=test):
+                parts = test.values if isinstance(test, ast.BoolOp) else [test]
+                count += any(isinstance(part, ast.Constant) for part in parts)
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            count += any(isinstance(each, ast.Return | ast.Raise) for each in body[:-1])
+    return count
+
+
+class Facts:
+    """What the checks say about programs, each with a set of bugs in it, as far as it matters.
+
+    A program is checked until it gives a wrong answer. Where `whole` is given, the one with all bugs and those with all
+    but one are checked until each of these has been told from it.
+    """
+
+    def __init__(self, kata: Kata, sets: list[list[Bug]], server: ForkServer, whole: Sequence[Bug] = ()) -> None:
+        from dojo.grading.kill_matrix import kill_matrix
+
+        text = master.read_text(kata.master)
+        self.whole, self.but_one = _row(whole), [_row([b for b in whole if b is not bug]) for bug in whole]
+        self.outcomes: dict[str, dict[str, Fault | Exception | None]] = {}
+        self._differs = cache(self._differs_in)
+        rows = {_row(some): planted(text, some) for some in sets}
+        if rows:
+            kill_matrix(kata, rows, INPUTS, server, self._wanted, self.outcomes)
+
+    def _wanted(self, row: str, check: str, clocked: bool) -> bool:
+        """Whether a check may tell something new of a program; what depends on the clock is no fact."""
+        hidden = self.hidden()
+        return not clocked and (
+            not self.shows(row, crashes=False) or row in hidden or (row == self.whole and bool(hidden))
+        )
+
+    def hidden(self) -> list[str]:
+        """The programs with all bugs but one of which no check says another thing than of the one with all."""
+        return [row for row in self.but_one if not self._told_apart(row)]
+
+    def _told_apart(self, row: str) -> bool:
+        both = self.outcomes[row].keys() & self.outcomes[self.whole].keys()
+        return any(self._differs(row, check) for check in both)
+
+    def fails(self, row: str) -> bool:
+        """Whether a check fails this program."""
+        return any(self.outcomes[row].values())
+
+    def shows(self, row: str, crashes: bool) -> bool:
+        """Whether this program fails a check, and unless crashes will do, otherwise than by raising or hanging."""
+        from dojo.verdict.failures import Fault
+
+        faults = [fault for fault in self.outcomes[row].values() if isinstance(fault, Fault)]
+        return any(crashes or fault.outcome not in (Outcome.CRASHED, Outcome.TIMED_OUT) for fault in faults)
+
+    def _differs_in(self, row: str, check: str) -> bool:
+        from dojo.contracts.checks.known_bugs import same_failure
+        from dojo.verdict.failures import Fault
+
+        mine, whole = self.outcomes[row][check], self.outcomes[self.whole][check]
+        if isinstance(mine, Fault) and isinstance(whole, Fault):
+            return not same_failure(mine, whole)
+        return (mine is None) != (whole is None)
+
+
+def _row(bugs: Iterable[Bug]) -> str:
+    return " + ".join(bug.name for bug in bugs)
+
+
+def planted(text: str, bugs: Iterable[Bug]) -> str:
+    """A master's text with these bugs in it."""
+    for bug in bugs:
+        text = bug.plant(text)
+    return text
+
+
+def program(text: str) -> str:
+    """The code of a master's text as a candidate would hand it in.
+
+    What the stub says stays, its docstrings that is; comments, and docstrings of what is the answer's own, go: they
+    tell what is right.
+    """
+    bodies = []
+    for cell in master.split(text)[1]:
+        if not cell.markdown and master.NOTEBOOK_ONLY not in cell.tags:
+            bodies.append(_bare("\n".join(cell.lines).strip("\n") + "\n"))
+    return re.sub(r"\n{4,}", "\n\n\n", "\n\n\n".join(filter(None, bodies))) + "\n"
+
+
+def _bare(code: str) -> str:
+    """A cell's code without comments and without the docstrings between the marks of a solution."""
+    lines: list[str | None] = [*code.split("\n")]
+    inside, answer = False, set[int]()
+    for number, text in enumerate(code.split("\n"), 1):
+        inside = text.strip() == master.BEGIN or (inside and text.strip() != master.END)
+        answer |= {number} if inside else set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, master.DEFINITIONS) and ast.get_docstring(node) and node.body[0].lineno in answer:
+            first, last = node.body[0].lineno - 1, node.body[0].end_lineno or node.body[0].lineno
+            last += not lines[last]  # the blank line below the docstring of a class
+            lines[first:last] = [None] * (last - first)
+    for token in tokenize.generate_tokens(io.StringIO(code).readline):
+        line = lines[token.start[0] - 1]
+        if token.type == tokenize.COMMENT and line is not None:
+            lines[token.start[0] - 1] = line[: token.start[1]].rstrip() or None
+    # Where a bug takes out a statement, blanks are left.
+    return "\n".join(each for each in lines if each is not None and (each == "" or each.strip())).strip("\n")

@@ -1,0 +1,140 @@
+"""How a mock went: tiers over time, what took how long, hints, questions, and one's own earlier mocks of the kata."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from dojo.content import catalog, master
+from dojo.practice import database, progress
+from dojo.practice.database import Unreadable
+from dojo.practice.interview.questions import LEFT
+from dojo.practice.interview.status_line import clock
+from dojo.verdict.screen.text import encodable, readable
+from dojo.verdict.types import Tier, state_of
+
+if TYPE_CHECKING:
+    from dojo.content.catalog import Kata
+    from dojo.practice.database import Attempt
+    from dojo.practice.interview.timed_session import Event, TimedSession
+    from dojo.verdict.types import Verdict
+
+SHADES = "·░▒▓█"  # of a tier: nothing passes, up to all of it
+COLUMNS, WIDTH = 52, 80
+
+
+def show(held: TimedSession, final: dict[str, Verdict]) -> None:
+    """Print the scorecard of each kata of a mock."""
+    try:
+        earlier = [a for a in database.recall_brief() if a.kind == "mock" and a.at < held.begun]
+    except Unreadable:
+        earlier = []  # who recorded this mock has said why
+    for name in held.katas:
+        mine = [attempt for attempt in earlier if attempt.kata == name]
+        print(encodable("\n".join(_card(held, catalog.katas()[name], final.get(name), mine)) + "\n", sys.stdout))
+
+
+def _card(held: TimedSession, kata: Kata, last: Verdict | None, earlier: Sequence[Attempt]) -> list[str]:
+    events = [event for event in held.events if event.kata == kata.name]
+    whole = first(events, "passed")
+    rows = {
+        "verdict": state_of(last.verdict, last.tiers) if last else "no file",
+        "first run": clock(next((e.at for e in events if e.ran and e.verdict != "broken"), None)),
+        "core": clock(next((e.at for e in events if e.tiers.get("core") == "passed"), None)),
+        "everything": clock(whole) + compared(whole, kata),
+        "gradings": str(len(events)),
+        "hints": "none, as in an interview" if held.real else f"{held.hints.get(kata.name, 0)} of {_hints(kata)}",
+        "earlier mocks": against_earlier(whole, earlier),
+    }
+    longest = failed_longest(events, held.spent)
+    if longest and longest[1] >= 1:
+        rows["failed longest"] = f"{clock(longest[1])}, {longest[0]}"
+    with contextlib.suppress(Unreadable):
+        rows["stands now"] = progress.standings([kata])[kata.name].state
+    told = [f"  {label:<17}  {value}" for label, value in rows.items()]
+    card = [f"{kata.title} ({kata.name})", *plot(events, held.spent, 60.0 * kata.minutes), *told, *_rated(held, kata)]
+    return [row if len(row) <= WIDTH else f"{row[: WIDTH - 2].rstrip()} …" for row in card]
+
+
+def plot(events: Sequence[Event], spent: float, par: float) -> list[str]:
+    """A row a tier, how much of it passed as time went by, above an axis of that time."""
+    graded = [event for event in events if event.scores]
+    if not graded or not spent:
+        return []
+    rows = []
+    for tier in (tier for tier in Tier if tier in graded[-1].scores):
+        times = [spent * (column + 1) / COLUMNS for column in range(COLUMNS)]
+        until = [[event for event in graded if event.at <= time] for time in times]
+        until[-1] = graded
+        shades = "".join(_shade(seen[-1].scores.get(tier, "")) if seen else " " for seen in until)
+        rows.append(f"  {tier.value:<7} {shades} {graded[-1].scores[tier]}")
+    end, at = clock(spent), int(COLUMNS * par / spent)
+    axis = f"{'0:00':<{COLUMNS - len(end)}}{end}"
+    if 5 <= at <= COLUMNS - len(end) - 5:
+        axis = f"{axis[:at]}|par{axis[at + 4 :]}"
+    return [*rows, f"  {'':<7} {axis}"]
+
+
+def _shade(score: str) -> str:
+    """A score, as 9/18, in one character; full only where all of it passed."""
+    if not score:
+        return " "
+    passed, count = map(int, score.split("/"))
+    return SHADES[-1] if passed == count else SHADES[0] if not passed else SHADES[1 + 3 * passed // (count + 1)]
+
+
+def first(events: Iterable[Event], verdict: str) -> float | None:
+    """When that verdict was first given."""
+    return next((event.at for event in events if event.verdict == verdict), None)
+
+
+def failed_longest(events: Sequence[Event], end: float) -> tuple[str, float] | None:
+    """The check that was red for the longest time, and for how long."""
+    red: dict[str, float] = {}
+    for event, until in zip(events, [*(e.at for e in events[1:]), end], strict=False):
+        for check in event.failing:
+            red[check] = red.get(check, 0.0) + until - event.at
+    if not red:
+        return None
+    name, seconds = max(red.items(), key=lambda item: item[1])
+    return readable(name), seconds
+
+
+def against_earlier(whole: float | None, earlier: Sequence[Attempt]) -> str:
+    """How the time to everything stands to one's own mocks before."""
+    times = [attempt.spent for attempt in earlier if attempt.passed and attempt.spent is not None]
+    if not earlier:
+        return "none: this is the first"
+    said = f"{len(times)} of {len(earlier)} passed"
+    if not times:
+        return said + ("; this is the first pass" if whole is not None else "")
+    said += f", the fastest in {clock(min(times))}"
+    if whole is None:
+        return said
+    gap = whole - min(times)
+    return f"{said}; this one {clock(abs(gap))} {'slower' if gap > 0 else 'faster'}"
+
+
+def compared(seconds: float | None, kata: Kata) -> str:
+    """How a time stands to the kata's par."""
+    if seconds is None:
+        return f" (par {kata.minutes} min)"
+    return f", {seconds / 60 / kata.minutes:.0%} of par ({kata.minutes} min)"
+
+
+def _rated(held: TimedSession, kata: Kata) -> list[str]:
+    """The questions that were asked, and how they were rated."""
+    from dojo.verdict.screen.markdown import plain
+
+    asked = {text: word for text, word in held.ratings.get(kata.name, {}).items() if word not in ("", LEFT)}
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    rows = [f"  {word:<17}  {plain(text, encoding)}" for text, word in asked.items()]
+    left = len(held.ratings.get(kata.name, {})) - len(asked)
+    count = f"{len(asked)} asked" + (f", {left} left" if left else "")
+    return [f"  {'questions':<17}  {count}", *rows] if asked or left else []
+
+
+def _hints(kata: Kata) -> int:
+    return len(master.hints(kata))

@@ -1,0 +1,53 @@
+"""The line that stays where it is during a session: the time left, how each kata stands, hints and keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dojo.verdict.types import state_of
+
+if TYPE_CHECKING:
+    from dojo.practice.interview.timed_session import TimedSession
+
+
+def clock(seconds: float | None) -> str:
+    """Minutes and seconds."""
+    return "not reached" if seconds is None else f"{int(seconds // 60)}:{int(seconds % 60):02d}"
+
+
+def keys(session: TimedSession, brief: bool = False) -> str:
+    """What may be typed."""
+    told = {"h": "hint" if brief else "a hint"} if not session.real else {}
+    told |= {"q": "end" if brief else "end it"}
+    said = [f"{key} {what}" if brief else f"{key} + Enter: {what}" for key, what in told.items()]
+    return " · ".join([*said, "Ctrl-C pause" if brief else "Ctrl-C: go on later"])
+
+
+def status(session: TimedSession, grading: bool, width: int) -> str:
+    """The line; where `width` is narrow, what matters least is left out. A silent session tells no verdict."""
+    left, hints = f"{clock(session.left)} left", sum(session.hints.values())
+    stands, named = {}, []
+    for name in session.katas:
+        event = None if session.silent else session.last(name)
+        word = state_of(event.verdict) if event else session.ran.get(name, "not started")
+        scores = event.scores if event else {}
+        stands[name] = f"{name} {' '.join(scores.values()) or word}"
+        named.append(f"{name} {', '.join(map(' '.join, scores.items())) or word}")
+    solved = [] if session.silent else [name for name in session.katas if session.solved(name)]
+    if len(session.katas) > 1:
+        rest = [told for name, told in stands.items() if name not in solved]
+        short = [*([] if session.silent else [f"{len(solved)} of {len(stands)} passed"]), *rest[:1]]
+    else:
+        short = [*stands.values()]
+    taken = [] if session.real else [f"{hints} hint{'s' * (hints != 1)}"]
+    now = ["grading …"] if grading and not session.silent else []
+    forms = [
+        [left, *named, *taken, *(now or [keys(session)])],
+        [left, *stands.values(), *taken, *(now or [keys(session, brief=True)])],
+        [left, *stands.values(), *taken, *now],
+        [left, *short, *taken, *now],
+        [left, short[0], *now],
+        [left, *now],
+    ]
+    lines = [" · ".join(form) for form in forms]
+    return next((line for line in lines if len(line) <= width), left[:width])

@@ -1,0 +1,417 @@
+"""What the mended GPT must do. The oracle works head by head and target by target in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dojo.contracts import (
+    Attempt,
+    Call,
+    CandidateTest,
+    Contract,
+    Draw,
+    KnownBugs,
+    ModuleContract,
+    core,
+    fail,
+    match,
+    oracles,
+)
+from dojo.judge.proxy import Module
+
+CLAIMS = {
+    r"`attend\(": "Attend",
+    r"`Block\(": "Block",
+    r"`MiniGPT\(": "MiniGPT",
+    r"`loss\(": "loss",
+    r"`train\(": "train|step|dropout|gradient",
+    "The test accepts": "test_accepts",
+    "The test rejects": "test_rejects",
+    "three lines": "few_lines",
+}
+KEPT = {
+    "test_values_match_the_definition",
+    "test_gradients_match_the_definition",
+    "test_holds_exactly_the_parameters_of_the_contract",
+}
+OFF = {
+    check: "the program is given: it is mended and not written" for check in dir(ModuleContract) if check[:5] == "test_"
+}
+OFF = {check: why for check, why in OFF.items() if check not in KEPT}
+WAYS = (
+    (oracles.library, oracles.library_layer_norm),
+    (oracles.stage_by_stage, oracles.layer_norm),
+    (oracles.normalised_last, oracles.library_layer_norm),
+    (oracles.term_by_term, oracles.layer_norm),
+)
+
+
+def by_heads(attend: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def formula(init: dict, params: dict, q: Tensor, k: Tensor, v: Tensor, num_heads: int) -> Tensor:
+        parts = zip(*(t.chunk(num_heads, -1) for t in (q, k, v)), strict=True)
+        return torch.cat([attend(*part, oracles.causal(q.shape[1])) for part in parts], -1)
+
+    return formula
+
+
+def block(attend: Callable[..., Tensor], norm: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def formula(init: dict, params: dict, x: Tensor) -> Tensor:
+        def normed(name: str, x: Tensor) -> Tensor:
+            return norm(x, params[f"{name}.weight"], params[f"{name}.bias"], 1e-5)
+
+        h = normed("attn_norm", x)
+        q, k, v = (oracles.project(params, name, h) for name in ("q_proj", "k_proj", "v_proj"))
+        x = x + oracles.project(params, "o_proj", by_heads(attend)({}, {}, q, k, v, init["num_heads"]))
+        hidden = F.gelu(oracles.project(params, "fc1", normed("ffn_norm", x)))
+        return x + oracles.project(params, "fc2", hidden)
+
+    return formula
+
+
+def model(attend: Callable[..., Tensor], norm: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def formula(init: dict, params: dict, ids: Tensor) -> Tensor:
+        x = params["token_embedding.weight"][ids] + params["position_embedding.weight"][: ids.shape[1]]
+        for number in range(init["num_layers"]):
+            x = block(attend, norm)(init, oracles.sub_params(f"blocks.{number}.", params), x)
+        x = norm(x, params["final_norm.weight"], params["final_norm.bias"], 1e-5)
+        return oracles.project(params, "lm_head", x)
+
+    return formula
+
+
+class TestAttend(Contract):
+    name = "attend"
+    oracle = by_heads(oracles.library)
+    variants = tuple(by_heads(attend) for attend, _ in WAYS[1:])
+    off = OFF
+    cases = {"three_heads": {}, "one_head": {"heads": 1}, "one_token": {"seq": 1}}
+    timed: dict = {}
+
+    @classmethod
+    def call(cls, d: Draw, heads: int = 3, seq: int = 5) -> Call:
+        q, k, v = (d.normal(2, seq, 4 * heads, scale=1.5) for _ in "qkv")
+        return Call({"q": q, "k": k, "v": v, "num_heads": heads})
+
+
+class TestBlock(ModuleContract):
+    name = "Block"
+    oracle = block(*WAYS[0])
+    variants = tuple(block(*ways) for ways in WAYS[1:])
+    off = OFF
+    cases = {"three_heads": {}, "one_head": {"heads": 1}}
+    timed: dict = {}
+
+    @classmethod
+    def call(cls, d: Draw, heads: int = 3, seq: int = 5) -> Call:
+        init = {"d_model": 4 * heads, "num_heads": heads}
+        return Call({"x": d.normal(2, seq, 4 * heads)}, init, cls.params(d, init))
+
+
+class TestMiniGPT(ModuleContract):
+    name = "MiniGPT"
+    oracle = model(*WAYS[0])
+    variants = tuple(model(*ways) for ways in WAYS[1:])
+    off = OFF
+    cases = {
+        "one_block": {},
+        "as_long_as_allowed": {"seq": 9},
+        "three_blocks": {"layers": 3},
+        "fewer_tokens_than_entries": {"vocab": 7},
+    }
+    timed: dict = {}
+
+    @classmethod
+    def call(
+        cls, d: Draw, vocab: int = 17, layers: int = 1, seq: int = 5, dropout: float = 0.0, ids: Tensor | None = None
+    ) -> Call:
+        init = dict(zip(cls.signature.init, (vocab, 12, layers, 3, 9, dropout), strict=True))
+        ids = d.integers(1, vocab, 2, seq) if ids is None else ids
+        return Call({"ids": ids}, init, cls.params(d, init))
+
+    @core
+    def test_loss_is_the_mean_over_next_tokens_that_are_no_padding(self, attempt: Attempt, draw: Draw) -> None:
+        for case, ids in sentences(draw).items():
+            made = self.call(draw, ids=ids)
+            expected = self.right_loss(made)[0]
+            with self.case_context(attempt, case, made):
+                got = self.ask(attempt, "loss", self.ready(attempt, made), made.inputs["ids"])["value"]
+                match(got.double(), expected, 1e-4 * expected.abs(), "loss matches the definition", "")
+
+    @core
+    def test_train_gives_the_losses_before_each_step_without_dropout(self, attempt: Attempt, draw: Draw) -> None:
+        made = self.call(draw, dropout=0.5, ids=sentences(draw)["padded"])
+        with self.case_context(attempt, "three steps of lr=0, dropout=0.5", made):
+            losses, _ = self.trained(attempt, made, 3, 0.0)
+            expected = self.right_loss(made)[0].expand(3)
+            match(losses, expected, 1e-4 * expected, "train gives the loss before each step, without dropout", "step")
+
+    @core
+    def test_each_step_follows_the_gradient_of_its_own_loss_alone(self, attempt: Attempt, draw: Draw) -> None:
+        made = self.call(draw, ids=sentences(draw)["padded"])
+        with self.case_context(attempt, "three steps of lr=0", made):
+            _, trained = self.trained(attempt, made, 3, 0.0)
+            found = trained.describe()
+            expected = self.right_loss(made)[1]
+            for name, value in found["parameters"].items():
+                match(value, made.params[name], None, f"a learning rate of 0 keeps the weights: {name}", "out in")
+            for name, got in found["gradients"].items():
+                if got.any():
+                    sentence = f"each step follows the gradient of its own loss alone: {name}"
+                    allowed = 1e-3 * expected[name].abs() + 1e-5
+                    match(got.double(), expected[name], allowed, sentence, "out in")
+
+    @core
+    def test_train_makes_the_loss_fall(self, attempt: Attempt, draw: Draw) -> None:
+        made = self.call(draw, ids=sentences(draw)["padded"])
+        losses, trained = self.trained(attempt, made, 40, 0.01)
+        if not losses[-1] < losses[0]:
+            left = "some" if any(g.any() for g in trained.describe()["gradients"].values()) else "no"
+            seen = f"{losses[0]:.4f} at first, {losses[-1]:.4f} before the last of 40 steps with lr=0.01"
+            fail("train makes the loss fall", seen, f"{left} parameter has a gradient afterwards")
+
+    @core
+    def test_steps_are_made_with_dropout(self, attempt: Attempt, draw: Draw) -> None:
+        made = self.call(draw, dropout=0.5, ids=sentences(draw)["padded"])
+        first, second = (self.trained(attempt, made, 1, 0.01)[1].describe()["parameters"] for _ in range(2))
+        if all(torch.equal(value, second[name]) for name, value in first.items()):
+            fail(
+                "steps are made with dropout", "dropout=0.5, lr=0.01: a step from the same weights gave the same twice"
+            )
+
+    @core
+    def test_the_model_is_in_training_mode_after_train(self, attempt: Attempt, draw: Draw) -> None:
+        made = self.call(draw, dropout=0.5)
+        _, trained = self.trained(attempt, made, 1, 0.0)
+        first, second = (trained.request((made.inputs["ids"],), {})["value"] for _ in range(2))
+        if torch.equal(first, second):
+            fail("the model is in training mode after train", "dropout=0.5: two calls afterwards gave the same")
+
+    def right_loss(self, made: Call) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss in float64, target by target, and its gradients."""
+        params = {name: value.double().requires_grad_() for name, value in made.params.items()}
+        ids = made.inputs["ids"]
+        chances = type(self).oracle(made.init, params, ids).log_softmax(-1)
+        rows, length = ids.shape
+        targets = [(row, at) for row in range(rows) for at in range(1, length) if ids[row, at] != 0]
+        loss = -torch.stack([chances[row, at - 1, ids[row, at]] for row, at in targets]).mean()
+        return loss.detach(), dict(zip(params, torch.autograd.grad(loss, list(params.values())), strict=True))
+
+    def trained(self, attempt: Attempt, made: Call, steps: int, lr: float) -> tuple[Tensor, Module]:
+        """The losses that `train` gives, and the model afterwards, which was in evaluation mode before."""
+        module = self.ready(attempt, made).eval()
+        losses = self.ask(attempt, "train", module, made.inputs["ids"], steps, lr)["value"]
+        if not (isinstance(losses, list) and len(losses) == steps and all(isinstance(each, float) for each in losses)):
+            fail("train gives a list of floats, one for each step", f"got {losses!r:.200} for {steps} steps")
+        return torch.tensor(losses, dtype=torch.float64), module
+
+    @staticmethod
+    def ask(attempt: Attempt, name: str, module: Module, *args: Any) -> Any:
+        """The worker's answer to a call of a function that takes the model first."""
+        args = (module.target, *(a.to(attempt.device) if isinstance(a, Tensor) else a for a in args))
+        return attempt.ask_of([module], {"do": "call", "target": name, "args": args, "kwargs": {}, "grad": True})
+
+
+class Testtest(CandidateTest):
+    planted = (
+        "scale by d_model",
+        "heads merged without transpose",
+        "positions counted from 1",
+        "zero_grad missing",
+    )
+    but = (  # others of their kinds stand for them
+        "no mask at all",
+        "mask that hides what came before",
+        "scores filled with 0 instead of −inf",
+        "scale without the root",
+        "logits for each position instead of each token",
+        "every token at position 0",
+        "labels shifted the wrong way",
+        "residual taken after the norm",
+        "the last norm is that of a block",
+        "padding in the count alone",
+    )
+    mutants = """
+a mask for four tokens  [masking]
+    it is laid over the beginning of a longer sequence alone.
+    .triu(1)
+    →  .triu(1)
+        later[4:] = False
+multiplied by the scale  [scale]
+    scores are divided by it.
+    scores = q @ k.mT / head_dim**0.5  →  scores = q @ k.mT * head_dim**0.5
+one logit too many  [projections]
+    one more class takes its share of every softmax.
+    self.lm_head = nn.Linear(d_model, vocab_size, bias=False)
+    →  self.lm_head = nn.Linear(d_model, vocab_size + 1, bias=False)
+keys are queries  [projections]
+    scores are then symmetric.
+    heads = attend(self.q_proj(h), self.k_proj(h),  →  heads = attend(self.q_proj(h), self.q_proj(h),
+positions counted from the end  [positions]
+    what follows then changes what came before.
+    torch.arange(ids.shape[1], device=ids.device)  →  torch.arange(ids.shape[1], device=ids.device).flip(0)
+logits of the last token lost in the loss  [shifts]
+    the last token of a row is a target too.
+    logits = model(ids[:, :-1])  →  logits = model(ids[:, :-1])[:, :-1]
+    targets = ids[:, 1:]  →  targets = ids[:, 1:-1]
+the block adds its first input twice  [residuals]
+    the second branch is added to what the first one gave.
+    return x + self.dropout(self.fc2(hidden))  →  return x + h + self.dropout(self.fc2(hidden))
+all blocks are one  [shared parts]
+    a list times a number holds one block many times.
+    nn.ModuleList(Block(d_model, num_heads, dropout) for _ in range(num_layers))
+    →  nn.ModuleList([Block(d_model, num_heads, dropout)] * num_layers)
+mean of the rows' means  [padding]
+    tokens of short rows then weigh more.
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=PAD)
+    →  each = F.cross_entropy(logits.mT, targets, ignore_index=PAD, reduction="none")
+        return (each.sum(1) / (targets != PAD).sum(1)).mean()
+zero_grad after backward  [training]
+    there is nothing left to follow.
+    optimizer.zero_grad()  →
+    step_loss.backward()
+    →  step_loss.backward()
+        optimizer.zero_grad()
+losses after each step  [training]
+    the first one is that of the untrained model.
+    losses.append(loss(model, ids).item())  →  pass
+    optimizer.step()
+    →  optimizer.step()
+        model.train(False)
+        with torch.no_grad():
+            losses.append(loss(model, ids).item())
+        model.train(True)
+"""
+
+
+def sentences(d: Draw) -> dict[str, Tensor]:
+    padded = d.integers(1, 17, 3, 9)
+    padded[1, 6:], padded[2, 4:] = 0, 0
+    return {"whole": d.integers(1, 17, 2, 6), "padded": padded}
+
+
+BUGS = KnownBugs(
+    """
+mask after the softmax  [masking]
+    later positions still have their share of the sum, so they change what earlier ones give.
+    torch.softmax(scores.masked_fill(later, -torch.inf), dim=-1)
+    →  torch.softmax(scores, dim=-1).masked_fill(later, 0.0)
+no mask at all  [masking]
+    each position sees the token that it is to predict.
+    scores.masked_fill(later, -torch.inf)  →  scores
+scores filled with 0 instead of −inf  [masking]
+    a score of 0 has a weight of e⁰ = 1: later positions are seen.
+    scores.masked_fill(later, -torch.inf)  →  scores.masked_fill(later, 0.0)
+mask one position late  [masking]
+    each position sees the next token, which is its own target.
+    .triu(1)  →  .triu(2)
+mask that hides what came before  [masking]
+    a position then sees itself and what comes later.
+    .triu(1)  →  .tril(-1)
+
+scale by d_model  [scale]
+    a score is a sum over head_dim entries; √d_model flattens the softmax of many heads.
+    head_dim**0.5  →  d_model**0.5
+no scale  [scale]
+    scores grow with head_dim, and softmax saturates.
+    scores = q @ k.mT / head_dim**0.5  →  scores = q @ k.mT
+scale without the root  [scale]
+    the standard deviation of a score grows with √head_dim.
+    head_dim**0.5  →  head_dim
+
+heads merged without transpose  [heads]
+    the axis of heads stands before that of positions: a reshape then mixes positions, later ones too.
+    heads.transpose(1, 2).reshape  →  heads.reshape
+heads split without transpose  [heads]
+    a view as (heads, seq) cuts the sequence into pieces, not the entries into heads.
+    q = q.view(batch, seq, num_heads, head_dim).transpose(1, 2)  →  q = q.view(batch, num_heads, seq, head_dim)
+    k = k.view(batch, seq, num_heads, head_dim).transpose(1, 2)  →  k = k.view(batch, num_heads, seq, head_dim)
+    v = v.view(batch, seq, num_heads, head_dim).transpose(1, 2)  →  v = v.view(batch, num_heads, seq, head_dim)
+
+output projection of another shape  [projections]
+    logits are one for each token of the vocabulary; d_model of them only look right while no id is larger.
+    self.lm_head = nn.Linear(d_model, vocab_size, bias=False)  →  self.lm_head = nn.Linear(d_model, d_model, bias=False)
+logits for each position instead of each token  [projections]
+    the head has max_len rows; ids are below it by chance.
+    self.lm_head = nn.Linear(d_model, vocab_size, bias=False)  →  self.lm_head = nn.Linear(d_model, max_len, bias=False)
+attention projected to one number  [projections]
+    it broadcasts over the residual stream without a word.
+    self.o_proj = nn.Linear(d_model, d_model, bias=False)  →  self.o_proj = nn.Linear(d_model, 1, bias=False)
+
+position table of zeros  [positions]
+    a table that is not trained stays as it is made: the order of tokens is lost.
+    self.position_embedding = nn.Embedding(max_len, d_model)
+    →  self.position_embedding = nn.Embedding.from_pretrained(torch.zeros(max_len, d_model))
+positions counted from 1  [positions]
+    the table has rows 0 ... max_len - 1; a row of max_len tokens runs past its end.
+    torch.arange(ids.shape[1], device=ids.device)  →  torch.arange(1, ids.shape[1] + 1, device=ids.device)
+positions left out  [positions]
+    attention alone cannot tell the order of tokens.
+    self.token_embedding(ids) + self.position_embedding(positions)  →  self.token_embedding(ids)
+every token at position 0  [positions]
+    one row of the table is added to all tokens.
+    self.position_embedding(positions)  →  self.position_embedding(torch.zeros_like(positions))
+
+labels not shifted  [shifts]
+    the model learns to say the token it has just read.
+    targets = ids[:, 1:]  →  targets = ids[:, :-1]
+labels shifted twice  [shifts]
+    the target is the token after the next one.
+    logits = model(ids[:, :-1])  →  logits = model(ids[:, :-2])
+    targets = ids[:, 1:]  →  targets = ids[:, 2:]
+labels shifted the wrong way  [shifts]
+    the target is the token before, which attention can read.
+    logits = model(ids[:, :-1])  →  logits = model(ids[:, 1:])
+    targets = ids[:, 1:]  →  targets = ids[:, :-1]
+
+no residual around attention  [residuals]
+    each branch is added to its input; without it gradients and tokens pass through every layer.
+    x = x + self.dropout(self.o_proj(heads))  →  x = self.dropout(self.o_proj(heads))
+no residual around the feed-forward layer  [residuals]
+    each branch is added to its input; without it gradients and tokens pass through every layer.
+    return x + self.dropout(self.fc2(hidden))  →  return self.dropout(self.fc2(hidden))
+residual taken after the norm  [residuals]
+    the branch is added to x itself; from the normalised x the stream is rescaled in every block.
+    x = x + self.dropout(self.o_proj(heads))  →  x = h + self.dropout(self.o_proj(heads))
+
+one norm for both branches  [shared parts]
+    each branch has a norm of its own; shared weights tie what the branches read.
+    self.ffn_norm = nn.LayerNorm(d_model)  →  self.ffn_norm = self.attn_norm
+the first norm before both branches  [shared parts]
+    the second norm is never used, and never trained.
+    h = self.ffn_norm(x)  →  h = self.attn_norm(x)
+the last norm is that of a block  [shared parts]
+    the last norm has weights of its own.
+    self.final_norm = nn.LayerNorm(d_model)  →  self.final_norm = self.blocks[-1].ffn_norm
+
+zero_grad missing  [training]
+    `.grad` adds up: each step follows the sum of all gradients so far.
+    optimizer.zero_grad()  →
+backward missing  [training]
+    no parameter has a gradient, so the optimiser passes over all of them.
+    step_loss.backward()  →
+model left in eval  [training]
+    the loss is measured in evaluation mode; without model.train() the steps have no dropout.
+    model.train()  →
+train() after the loop alone  [training]
+    the steps are made in the evaluation mode that the measurement left behind.
+    model.train()  →
+    return losses  →  model.train()
+        return losses
+losses measured with dropout  [training]
+    a curve of the training loss is noisy, and higher than what the model can do.
+    model.eval()  →
+
+loss over padding  [padding]
+    the mean counts targets that say nothing, and the model learns to pad.
+    targets.flatten(), ignore_index=PAD)  →  targets.flatten())
+padding in the count alone  [padding]
+    the sum leaves padding out, and what it is divided by must too.
+    targets.flatten(), ignore_index=PAD)
+    →  targets.flatten(), ignore_index=PAD, reduction="sum") / targets.numel()
+""",
+)

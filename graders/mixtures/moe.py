@@ -1,0 +1,265 @@
+"""What `MixtureOfExperts` must do. The oracle runs every expert on every token, weighted by a table with zeros."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dojo.contracts import (
+    WIDER,
+    Attempt,
+    Call,
+    Draw,
+    Equivalent,
+    Fault,
+    KnownBugs,
+    Label,
+    Outcome,
+    Section,
+    SiluContract,
+    assert_raises,
+    fast,
+    robust,
+)
+
+GAP = 0.4  # between the logits of the k-th expert and the next, which half precision does not close
+
+
+def every_expert_on_every_token(init: dict, params: dict, x: Tensor) -> Tensor:
+    logits = x @ params["router.weight"].mT
+    least = logits.detach().topk(init["k"], -1).values[..., -1:]
+    odds = (logits - logits.detach().amax(-1, keepdim=True)).exp() * (logits >= least)
+    table = odds / odds.sum(-1, keepdim=True)
+    total = torch.zeros_like(x)
+    for e in range(init["num_experts"]):
+        gate = x @ params["w1"][e].mT
+        total = total + table[..., e, None] * (
+            (gate / (1 + (-gate).exp()) * (x @ params["w3"][e].mT)) @ params["w2"][e].mT
+        )
+    return total
+
+
+def mixtral(init: dict, params: dict, x: Tensor) -> Tensor:
+    """Expert by expert in the dtype of x, weights and sums too."""
+    tokens = x.reshape(-1, x.shape[-1])
+    weights, experts = routed(tokens @ params["router.weight"].mT, init["k"])
+    weights, out = weights.to(x.dtype), torch.zeros_like(tokens)
+    for e in range(init["num_experts"]):
+        token, slot = torch.where(experts == e)
+        each = tokens[token]
+        hidden = F.silu(each @ params["w1"][e].mT) * (each @ params["w3"][e].mT)
+        out = out.index_add(0, token, weights[token, slot, None] * (hidden @ params["w2"][e].mT))
+    return out.reshape(x.shape)
+
+
+def weighted_inside(init: dict, params: dict, x: Tensor) -> Tensor:
+    """In float32, each hidden layer weighted before its last product, and a router whose gradient slips."""
+    wide = {name: value.to(torch.promote_types(x.dtype, torch.float32)) for name, value in params.items()}
+    tokens = x.reshape(-1, x.shape[-1]).to(wide["w1"].dtype)
+    weights, experts = routed(tokens @ wide["router.weight"].mT, init["k"], slips=True)
+    out = 0
+    for weight, chosen in zip(weights.unbind(-1), experts.unbind(-1), strict=True):
+        gate, value = (torch.einsum("nfd,nd->nf", wide[name][chosen], tokens) for name in ("w1", "w3"))
+        hidden = weight[:, None] * (gate * torch.sigmoid(gate) * value)
+        out = out + torch.einsum("ndf,nf->nd", wide["w2"][chosen], hidden)
+    return out.to(x.dtype).reshape(x.shape)
+
+
+def in_its_dtype(init: dict, params: dict, x: Tensor) -> Tensor:
+    """All experts, their outputs kept in the dtype of x and multiplied by a table of weights in it."""
+    weights, experts = routed(x @ params["router.weight"].mT, init["k"], slips=True)
+    table = torch.zeros(*x.shape[:-1], init["num_experts"]).to(weights).scatter(-1, experts, weights).to(x.dtype)
+    gate, value = (torch.einsum("...d,efd->...ef", x, params[name]) for name in ("w1", "w3"))
+    outputs = torch.einsum("...ef,edf->...ed", F.silu(gate) * value, params["w2"])
+    return (table[..., None] * outputs).sum(-2)
+
+
+def routed(logits: Tensor, k: int, slips: bool = False) -> tuple[Tensor, Tensor]:
+    probs = torch.softmax(logits.to(torch.promote_types(logits.dtype, torch.float32)), -1)
+    if slips and probs.requires_grad:  # what should cancel in the router's gradient need not
+        off = 4 * torch.finfo(probs.dtype).eps * torch.cos(13 * torch.arange(probs.numel())).view_as(probs).to(probs)
+        probs.register_hook(lambda grad: grad * (1 + off))
+    weights, experts = probs.topk(k, -1)
+    return weights / weights.sum(-1, keepdim=True), experts
+
+
+class TestMixtureOfExperts(SiluContract):
+    name = "MixtureOfExperts"
+    oracle = every_expert_on_every_token
+    variants = (mixtral, weighted_inside, in_its_dtype)
+    axes = {"x": "batch seq d_model", "result": "batch seq d_model"}
+    cases = {
+        "two_of_four": {},
+        "three_of_five": {"experts": 5, "k": 3},
+        "all_experts": {"experts": 3, "k": 3},
+        "experts_without_tokens": {"experts": 11, "shape": (3,)},
+        "all_tokens_alike": {"alike": True, "shape": (12,)},
+        "many_tokens": {"shape": (40,)},
+    }
+    more_shapes = {
+        "one_token": {"shape": (1,)},
+        "no_leading_dimensions": {"shape": ()},
+        "three_leading_dimensions": {"shape": (2, 1, 3)},
+    }
+    representative = ("two_of_four", "three_of_five", "experts_without_tokens")
+    near_300 = {"offset": 300.0, "gate": 0.02, "router": 0.02, "shape": (3,)}
+    grows = {"tokens": "tokens", "width": "d_model", "hidden width": "d_ff"}
+    growth_sizes = (64, 160)
+    timed = {"tokens": 512, "d_model": 64, "d_ff": 128, "experts": 8}
+    time_limit = 15.0
+
+    @classmethod
+    def call(
+        cls, d: Draw, shape: tuple = (2, 5), tokens: int = 0, d_model: int = 6, d_ff: int = 9, experts: int = 4,
+        k: int = 2, alike: bool = False, offset: float = 0.0, gate: float = 2.0, router: float = 3.0,
+    ) -> Call:  # fmt: skip
+        """Tokens whose choice is clear: those of many whose k-th logit is well above the next."""
+        shape, init = (tokens,) if tokens else shape, {"d_model": d_model, "d_ff": d_ff, "num_experts": experts, "k": k}
+        params = cls.params(d, init, w1=gate, router=router)
+        rows = torch.Size(shape).numel()
+        tried = d.normal(30 * max(rows, 8), d_model)
+        tried = offset + (tried[:1] + 0.02 * tried if alike else tried)
+        if k < experts:
+            logits = (tried @ params["router.weight"].mT).sort(-1, descending=True).values
+            gaps = logits[:, k - 1] - logits[:, k]
+            tried = tried[gaps > GAP] if (gaps > GAP).sum() >= rows else tried[gaps.argsort(descending=True)]
+        return Call({"x": tried[:rows].reshape(*shape, d_model)}, init, params)
+
+    @staticmethod
+    def silu_alone(d: Draw) -> Call:
+        gates, (first, second) = torch.linspace(-16, 16, 257), torch.eye(2)[:, None, None]
+        shown = {"router.weight": torch.zeros(1, 2), "w1": first, "w3": second, "w2": first.mT}
+        init = {"d_model": 2, "d_ff": 1, "num_experts": 1, "k": 1}
+        return Call({"x": torch.stack([gates, torch.ones(257)], -1)}, init, shown)
+
+    @robust
+    def test_one_expert_a_token_has_the_weight_one(self, attempt: Attempt, draw: Draw) -> None:
+        """Where k is 1 the layer gives less than its expert does, and each layer damps the signal."""
+        self.verify(attempt, draw, "one of four", self.call(draw, k=1))
+
+    @robust
+    def test_the_order_of_tokens_changes_nothing(self, attempt: Attempt, draw: Draw) -> None:
+        """What a user gets depends on who else is in the batch."""
+        call = self.call(draw, shape=(24,))
+        order = draw.positions(24, 24)
+        moved = call.with_inputs(x=call.inputs["x"][order])
+        self.verify_all(attempt, draw, [("24 tokens", call), ("the same tokens in another order", moved)])
+
+    @robust
+    def test_wrong_k_is_refused(self, attempt: Attempt, draw: Draw) -> None:
+        """More experts than there are fail deep inside the first call, and none at all give zeros."""
+        for k in (0, -1, 5):
+            sentence = f"k={k} of 4 experts is refused when the module is built"
+            assert_raises(lambda k=k: attempt.MixtureOfExperts.request((6, 9, 4, k), {}), k, sentence=sentence)
+
+    @fast
+    def test_more_experts_cost_no_more(self, attempt: Attempt, draw: Draw) -> None:
+        tokens, d_model, d_ff, k, made = 1024, 32, 48, 2, []
+        for experts in (8, 16):
+            call = self.call(draw, tokens=tokens, d_model=d_model, d_ff=d_ff, experts=experts, k=k)
+            even = (torch.arange(tokens)[:, None] + torch.arange(k)) % experts  # every expert has as many tokens
+            x = 0.1 * call.inputs["x"].scatter(-1, even, 10.0 + draw.normal(tokens, k))
+            call = call.with_inputs(x=x).with_params(**{"router.weight": torch.eye(experts, d_model)})
+            readings = attempt.observed([self.prepare_call(attempt, call)], [])
+            made.append((readings["flops"] - 2 * tokens * d_model * experts, readings["elements"]))
+        needed = 6 * tokens * k * d_model * d_ff
+        for experts, (flops, _) in zip((8, 16), made, strict=True):
+            if flops > 1.3 * needed:
+                seen = f"{flops:,} operations in products with {experts} experts, {k} for each token take {needed:,}"
+                self.too_much("the products are those of k experts for each token", seen)
+        if made[1][1] > 1.6 * made[0][1]:
+            seen = f"{made[0][1]:,} elements were made with 8 experts, {made[1][1]:,} with 16"
+            self.too_much("twice as many experts cost the same", seen)
+
+    def too_much(self, sentence: str, seen: str) -> None:
+        raise Fault(Outcome.SLOW, Section(Label.CONTRACT, sentence), Section(Label.FACTS, seen))
+
+
+CLAIMS = {
+    "The router|Each expert": "values|gradients|weight_one",
+    "No token is dropped": "values|order_of_tokens",
+    "An expert without tokens": "gradients",
+    r"\*\*Cost": "cost_no_more|operation_count",
+    "stays in it": "uses_only",
+}
+
+BUGS = KnownBugs(
+    """
+weights not renormalised
+    the weights of a token sum to 1.
+    return (weights / weights.sum(dim=-1, keepdim=True)).to(logits.dtype), experts
+        →  return weights.to(logits.dtype), experts
+a softmax of the chosen probabilities
+    the softmax has been taken: a second one flattens the weights.
+    return (weights / weights.sum(dim=-1, keepdim=True))  →  return torch.softmax(weights, dim=-1)
+sigmoid scores
+    Mixtral's router is a softmax.
+    probs = torch.softmax(logits.to(torch.promote_types(logits.dtype, torch.float32)), dim=-1)
+        →  probs = torch.sigmoid(logits.to(torch.promote_types(logits.dtype, torch.float32)))
+the weight on the input
+    an expert is not linear: the weight multiplies what it gives.
+    chosen = tokens[token]  →  chosen = tokens[token] * weights[token, slot, None]
+    weights[token, slot, None] * (hidden @ w2.mT)  →  hidden @ w2.mT
+the router out of the graph
+    its weights are the only way by which it learns.
+    route(self.router(tokens), self.k)  →  route(self.router(tokens).detach(), self.k)
+the weight of another slot
+    each expert of a token has a weight of its own.
+    weights[token, slot, None] * (hidden  →  weights[token, self.k - 1 - slot, None] * (hidden
+the weight of the first slot
+    each expert of a token has a weight of its own.
+    weights[token, slot, None] * (hidden  →  weights[token, 0 * slot, None] * (hidden
+w1 and w3 swapped
+    silu acts on w1 x.
+    F.silu(chosen @ w1.mT) * (chosen @ w3.mT)  →  F.silu(chosen @ w3.mT) * (chosen @ w1.mT)
+the second expert overwrites the first
+    the outputs of a token's experts add up.
+    out = out.index_add(0, token, weights[token, slot, None] * (hidden @ w2.mT))
+        →  out = out.index_put((token,), weights[token, slot, None] * (hidden @ w2.mT))
+a plain mean of the experts
+    the router weights them.
+    weights[token, slot, None] * (hidden  →  1 / self.k * (hidden
+the least probable experts
+    the k largest are chosen.
+    probs.topk(k, dim=-1)  →  probs.topk(k, dim=-1, largest=False)
+tokens back in another order
+    each row returns to the token it came from.
+    out = out.index_add(0, token, weights  →  out = out.index_add(0, token.flip(0), weights
+the last expert left out
+    every expert takes part.
+    enumerate(zip(self.w1, self.w2, self.w3, strict=True))
+        →  enumerate(zip(self.w1[:-1], self.w2[:-1], self.w3[:-1], strict=True))
+tokens beyond a capacity dropped
+    no token is dropped, however popular its experts are.
+    token, slot = torch.where(experts == expert)
+        →  token, slot = torch.where(experts == expert)
+        room = max(2, int(1.25 * experts.numel() / len(self.w1)))
+        token, slot = token[:room], slot[:room]
+gelu for silu
+    an expert is SwiGLU.
+    F.silu(  →  F.gelu(
+a router with a bias
+    no projection has a bias.
+    self.router = nn.Linear(d_model, num_experts, bias=False,  →  self.router = nn.Linear(d_model, num_experts,
+k checked in the call alone
+    a wrong argument is told when the module is built.
+    if not 1 <= k <= num_experts:  →  if False:
+the result left in float32
+    it has the dtype of the parameters.
+    return out.reshape(x.shape)  →  return out.reshape(x.shape).to(torch.promote_types(x.dtype, torch.float32))
+silu in half precision
+    a sigmoid in half precision keeps a digit or none far below zero.
+    hidden = F.silu(chosen @ w1.mT) * (chosen @ w3.mT)
+        →  gate = chosen @ w1.mT
+        hidden = gate * torch.sigmoid(gate) * (chosen @ w3.mT)
+""",
+)
+
+EQUIVALENT = (
+    WIDER,
+    Equivalent(r"→.*(dim=1|topk\(k\))", "tokens and experts are two axes, the last of them the default."),
+    Equivalent(r"→.*self\.w3(, strict=False)?\)\):", "all tables have as many experts."),
+    Equivalent(r"nn\.init\.normal_|std=", "the initialisation is not graded."),
+    Equivalent(r"raise ValueError\(f.*  →", "the message names the offending values all the same."),
+)

@@ -1,0 +1,477 @@
+"""What the four functions must do. The oracles sort in Python, token by token, and add up expert by expert."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from dojo.contracts import (
+    WIDER,
+    Attempt,
+    Call,
+    Contract,
+    Draw,
+    Equivalent,
+    KnownBugs,
+    assert_raises,
+    core,
+    match,
+    robust,
+)
+
+
+def by_sorting(init: dict, params: dict, logits: Tensor, k: int, normalize: bool = True) -> tuple[Tensor, Tensor]:
+    weights, experts = [], []
+    for row in logits.reshape(-1, logits.shape[-1]):
+        odds = (row - row.max().detach()).exp()
+        chosen = ranked(row.tolist())[:k]
+        experts.append(chosen)
+        weights.append(odds[chosen] / (odds[chosen].sum() if normalize else odds.sum()))
+    return _shaped(logits, weights, experts)
+
+
+def ranked(values: list[float]) -> list[int]:
+    return sorted(range(len(values)), key=lambda place: (-values[place], place))
+
+
+def _shaped(logits: Tensor, weights: list[Tensor], experts: list[list[int]]) -> tuple[Tensor, Tensor]:
+    shape = (*logits.shape[:-1], len(experts[0]))
+    return torch.stack(weights).reshape(shape), torch.tensor(experts).reshape(shape)
+
+
+def of_all(init: dict, params: dict, logits: Tensor, k: int, normalize: bool = True) -> tuple[Tensor, Tensor]:
+    probs = torch.softmax(_wide(logits), -1)
+    values, experts = probs.sort(dim=-1, descending=True, stable=True)
+    weights = values[..., :k]
+    weights = weights / weights.cumsum(-1)[..., -1:] if normalize else weights
+    return weights.to(logits.dtype), experts[..., :k]
+
+
+def of_the_chosen(init: dict, params: dict, logits: Tensor, k: int, normalize: bool = True) -> tuple[Tensor, Tensor]:
+    x, experts = _wide(logits).sort(dim=-1, descending=True, stable=True)
+    weights = torch.softmax(x[..., :k], -1) if normalize else (x[..., :k] - x.logsumexp(-1, keepdim=True)).exp()
+    return weights.to(logits.dtype), experts[..., :k]
+
+
+def unevenly(init: dict, params: dict, logits: Tensor, k: int, normalize: bool = True) -> tuple[Tensor, Tensor]:
+    """Gradients that should cancel need not: each factor of a probability is off by some roundings."""
+    probs = slipping(torch.softmax(_wide(logits), -1))
+    experts = logits.argsort(dim=-1, descending=True, stable=True)[..., :k]
+    weights = probs.gather(-1, experts)
+    weights = weights / weights.sum(-1, keepdim=True) if normalize else weights
+    return weights.to(logits.dtype), experts
+
+
+def slipping(x: Tensor) -> Tensor:
+    """The same, with a gradient off by up to four roundings."""
+    slips = 4 * torch.finfo(x.dtype).eps * torch.cos(13 * torch.arange(x.numel())).view_as(x).to(x)
+    if x.requires_grad:
+        x.register_hook(lambda grad: grad * (1 + slips))
+    return x
+
+
+def _wide(x: Tensor) -> Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def expert_by_expert(init: dict, params: dict, logits: Tensor, experts: Tensor) -> Tensor:
+    probs = torch.softmax(logits, -1)
+    share = [(experts == e).sum().item() / experts.numel() for e in range(logits.shape[-1])]
+    return logits.shape[-1] * sum(f * probs[..., e].mean() for e, f in enumerate(share))
+
+
+def by_table(init: dict, params: dict, logits: Tensor, experts: Tensor) -> Tensor:
+    probs = torch.softmax(_wide(logits), -1).reshape(-1, logits.shape[-1])
+    counts = torch.nn.functional.one_hot(experts.reshape(-1), logits.shape[-1]).to(probs)
+    return (logits.shape[-1] * (counts.mean(0) * probs.mean(0)).sum()).to(logits.dtype)
+
+
+def in_turn(init: dict, params: dict, logits: Tensor, experts: Tensor) -> Tensor:
+    probs = slipping(torch.softmax(_wide(logits), -1).reshape(-1, logits.shape[-1]))
+    counts = experts.reshape(-1).bincount(minlength=logits.shape[-1]).to(probs)
+    total = (counts / experts.numel() * probs).cumsum(0)[-1].sum() / len(probs)
+    return (total * logits.shape[-1]).to(logits.dtype)
+
+
+def group_by_group(
+    init: dict, params: dict, logits: Tensor, bias: Tensor, k: int, num_groups: int = 1, top_groups: int = 1,
+    scale: float = 1.0,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    weights, experts, size = [], [], logits.shape[-1] // num_groups
+    for row in logits.reshape(-1, logits.shape[-1]):
+        choice = [1 / (1 + math.exp(-x)) + b for x, b in zip(row.tolist(), bias.tolist(), strict=True)]
+        groups = [sum(sorted(choice[g * size : (g + 1) * size])[-2:]) for g in range(num_groups)]
+        kept = ranked(groups)[:top_groups]
+        chosen = [e for e in ranked(choice) if e // size in kept][:k]
+        scores = 1 / (1 + (-row[chosen]).exp())
+        experts.append(chosen)
+        weights.append(scale * scores / (scores.sum() + 1e-20))
+    return _shaped(logits, weights, experts)
+
+
+def library(init: dict, params: dict, logits: Tensor, bias: Tensor, k: int, *more: float, **named: float) -> tuple:
+    return _weighted(torch.sigmoid(_wide(logits)), logits, bias, k, *more, **named)
+
+
+def by_exponential(
+    init: dict, params: dict, logits: Tensor, bias: Tensor, k: int, *more: float, **named: float
+) -> tuple[Tensor, Tensor]:
+    return _weighted(slipping(1 / (1 + (-_wide(logits)).exp())), logits, bias, k, *more, **named)
+
+
+def _weighted(
+    scores: Tensor, logits: Tensor, bias: Tensor, k: int, num_groups: int = 1, top_groups: int = 1, scale: float = 1.0
+) -> tuple[Tensor, Tensor]:
+    _, experts = group_by_group({}, {}, logits.detach().double(), bias.detach().double(), k, num_groups, top_groups)
+    weights = scores.gather(-1, experts)
+    return (weights / (weights.sum(-1, keepdim=True) + 1e-20) * scale).to(logits.dtype), experts
+
+
+def one_expert_at_a_time(init: dict, params: dict, bias: Tensor, experts: Tensor, rate: float) -> Tensor:
+    ids, found = experts.flatten().tolist(), []
+    for e, value in enumerate(bias):
+        over = ids.count(e) * len(bias) - len(ids)
+        found.append(value - rate * ((over > 0) - (over < 0)))
+    return torch.stack(found)
+
+
+def moved(init: dict, params: dict, bias: Tensor, experts: Tensor, rate: float) -> Tensor:
+    load = experts.flatten().bincount(minlength=len(bias)).double()
+    return bias + rate * torch.sign(load.mean() - load).to(bias.dtype)
+
+
+class RouterContract(Contract):
+    results = ("weights", "experts")
+    axes = {"weights": "batch k", "experts": "batch k"}
+    rounded_once = True
+    grows = {"tokens": "tokens", "experts": "experts"}
+    growth_sizes = (8, 24)
+    time_limit = 15.0
+
+
+class TestRoute(RouterContract):
+    name = "route"
+    oracle = by_sorting
+    variants = (of_all, of_the_chosen, unevenly)
+    cases = {
+        "two_of_eight": {},
+        "as_they_are": {"normalize": False},
+        "three_of_seven": {"experts": 7, "k": 3},
+        "all_of_them": {"experts": 5, "k": 5},
+        "one_as_it_is": {"k": 1, "normalize": False},
+    }
+    more_shapes = {
+        "one_token": {"shape": ()},
+        "a_single_row": {"shape": (1,), "normalize": False},
+        "three_leading_dimensions": {"shape": (2, 1, 3)},
+    }
+    near_300 = {"offset": 300.0}
+    timed = {"tokens": 2048, "experts": 64, "k": 6}
+
+    @classmethod
+    def call(
+        cls, d: Draw, shape: tuple = (9,), tokens: int = 0, experts: int = 8, k: int = 2, offset: float = 0.0,
+        **normalize: bool,
+    ) -> Call:  # fmt: skip
+        return Call({"logits": offset + spaced(d, (tokens,) if tokens else shape, experts), "k": k, **normalize})
+
+    @robust
+    def test_of_equal_experts_the_lower_id_is_chosen(self, attempt: Attempt, draw: Draw) -> None:
+        """In half precision equal logits are common: a token then has other experts on another device."""
+        calls = [("whole logits", Call({"logits": draw.integers(0, 3, 20, 16).float(), "k": 4}))]
+        calls.append(("equal logits", Call({"logits": torch.zeros(2, 40), "k": 3, "normalize": False})))
+        self.verify_all(attempt, draw, calls)
+
+    @robust
+    def test_wrong_k_is_refused(self, attempt: Attempt, draw: Draw) -> None:
+        """With no expert a token is lost, and nobody is told."""
+        for k in (0, -1, 9):
+            args = (draw.normal(3, 8), k)
+            assert_raises(lambda a=args: attempt.route.request(a, {}), k, sentence=f"k={k} of 8 experts is refused")
+
+
+def spaced(d: Draw, shape: tuple, experts: int) -> Tensor:
+    """Logits three quarters apart, exact in every dtype: no dtype and no way of computing changes their order."""
+    return 0.75 * (d.positions(max(experts, 8), *shape, experts) - experts // 2)
+
+
+class TestBalanceLoss(RouterContract):
+    name = "balance_loss"
+    oracle = expert_by_expert
+    variants = (by_table, in_turn, in_turn)
+    results = ()
+    cases = {
+        "two_of_eight": {},
+        "one_of_five": {"experts": 5, "k": 1},
+        "unused_experts": {"experts": 9, "used": 3},
+        "a_batch": {"shape": (2, 3), "k": 3},
+    }
+    more_shapes = {"one_token": {"shape": ()}, "three_leading_dimensions": {"shape": (2, 1, 3)}}
+    near_300 = {"offset": 300.0}
+    timed = {"tokens": 2048, "experts": 64}
+
+    @classmethod
+    def call(
+        cls, d: Draw, shape: tuple = (9,), tokens: int = 0, experts: int = 8, k: int = 2, used: int = 0,
+        offset: float = 0.0,
+    ) -> Call:  # fmt: skip
+        shape = (tokens,) if tokens else shape
+        chosen = d.positions(used or experts, *shape, k)
+        return Call({"logits": offset + d.normal(*shape, experts, scale=2.0), "experts": chosen})
+
+    @core
+    def test_balanced_experts_lose_one(self, attempt: Attempt) -> None:
+        for k in (1, 2, 4):
+            call = Call({"logits": torch.zeros(8, 4), "experts": (torch.arange(8)[:, None] + torch.arange(k)) % 4})
+            with self.case_context(attempt, f"balanced, k={k}", call):
+                loss = self.run(attempt, f"balanced, k={k}", call)
+                match(loss.double(), torch.ones(()).double(), torch.tensor(1e-5), "a balanced load has the loss 1", "")
+
+
+class TestBiasedRoute(RouterContract):
+    name = "biased_route"
+    oracle = group_by_group
+    variants = (library, by_exponential, by_exponential)
+    constants = ("bias",)
+    cases = {
+        "no_groups": {},
+        "scaled": {"scale": 2.5},
+        "two_of_four_groups": {"num_groups": 4, "top_groups": 2, "k": 3},
+        "one_of_two_groups": {"experts": 12, "num_groups": 2, "k": 2},
+        "one_of_three_groups_below_zero": {"experts": 12, "num_groups": 3, "k": 4, "offset": -4.0},
+        "all_groups": {"num_groups": 2, "top_groups": 2, "k": 3, "scale": 0.5},
+    }
+    more_shapes = {
+        "one_token": {"shape": ()},
+        "three_leading_dimensions": {"shape": (2, 1, 3), "num_groups": 4, "top_groups": 2},
+    }
+    hard_cases = {
+        "groups_of_one": {"num_groups": 8, "top_groups": 3, "k": 2},
+        "all_of_the_chosen_groups": {"num_groups": 4, "top_groups": 2, "k": 4},
+    }
+    timed = {"tokens": 512, "experts": 64, "num_groups": 8, "top_groups": 4, "k": 6}
+    timed_scale = (1.0, 1.0)  # other logits would bring two choices near one another
+    growth = {
+        f"{size} in groups": lambda d, n, size=size: TestBiasedRoute.call(
+            d, **{size: n}, num_groups=4, top_groups=2, k=3
+        )
+        for size in ("tokens", "experts")
+    }
+
+    @classmethod
+    def call(
+        cls, d: Draw, shape: tuple = (9,), tokens: int = 0, experts: int = 8, k: int = 2, num_groups: int = 1,
+        offset: float = 0.0, **more: float,
+    ) -> Call:  # fmt: skip
+        """Logits and a bias, exact in every dtype, whose sums of score and bias lie apart, and those of groups."""
+        shape, groups = (tokens,) if tokens else shape, {"num_groups": num_groups} if num_groups > 1 else {}
+        bias = offset + d.positions(4 * experts, experts) / 16
+        rows = math.prod(shape)
+        tried = d.integers(-8, 9, 40 * max(rows, 8), experts) / 4.0
+        choice = tried.double().sigmoid() + bias
+        sums = choice.unflatten(-1, (num_groups, -1)).sort(-1).values[..., -2:].sum(-1)
+        near = [(each.sort(-1).values.diff(dim=-1)).amin(-1) for each in (choice, sums) if each.shape[-1] > 1]
+        order = torch.stack(near).amin(0).argsort(descending=True)
+        kept = order[: len(order) // 8][d.positions(len(order) // 8, rows)]
+        return Call({"logits": tried[kept].reshape(*shape, experts), "bias": bias, "k": k, **groups, **more})
+
+    @core
+    def test_the_bias_chooses_and_does_not_weight(self, attempt: Attempt, draw: Draw) -> None:
+        logits = torch.tensor([[2.0, 1.0, 0.0, -1.0]])
+        for bias, chosen in (([0.0, 0.0, 0.0, 0.0], [0, 1]), ([0.0, 0.0, 3.0, 5.0], [3, 2])):
+            call = Call({"logits": logits, "bias": torch.tensor(bias), "k": 2})
+            self.verify(attempt, draw, f"a bias for experts {chosen}", call)
+            self.verify(attempt, draw, f"one expert, a bias for {chosen}", call.with_inputs(k=1))
+        low = Call({"logits": logits - 46.0, "bias": torch.arange(4.0), "k": 2})
+        self.verify(attempt, draw, "scores about as small as 1e-20", low)
+
+    @robust
+    def test_of_equal_sums_the_lower_id_is_chosen(self, attempt: Attempt, draw: Draw) -> None:
+        """A new router has equal scores: all tokens go to other experts on another device."""
+        call = Call({"logits": torch.zeros(2, 40), "bias": torch.zeros(40), "k": 3, "num_groups": 20, "top_groups": 3})
+        self.verify(attempt, draw, "equal sums", call)
+
+    @robust
+    def test_wrong_groups_and_k_are_refused(self, attempt: Attempt, draw: Draw) -> None:
+        """Fewer experts than k are left, and some of the chosen ones are none."""
+        wrong = [((2, 3, 1), (3, 8)), ((2, 0, 1), (0,)), ((2, -2, 1), (-2,)), ((2, 4, 0), (0,)), ((2, 4, 5), (5,))]
+        wrong += [((0, 1, 1), (0,)), ((9, 1, 1), (9,)), ((5, 4, 2), (5,))]
+        for (k, num_groups, top_groups), values in wrong:
+            sentence = f"k={k}, num_groups={num_groups}, top_groups={top_groups} with 8 experts is refused"
+            args = (draw.normal(3, 8), draw.normal(8), k, num_groups, top_groups)
+            assert_raises(lambda a=args: attempt.biased_route.request(a, {}), *values, sentence=sentence)
+
+
+class TestUpdateBias(RouterContract):
+    name = "update_bias"
+    oracle = one_expert_at_a_time
+    variants = (moved, moved, moved)
+    results = ()
+    rounded_once = False
+    differentiable = False
+    cases = {
+        "seven_experts": {},
+        "a_sequence": {"shape": (2, 5), "k": 3},
+        "a_large_rate": {"rate": 0.75},
+        "unused_experts": {"used": 3},
+    }
+    more_shapes = {"one_token": {"shape": ()}, "three_leading_dimensions": {"shape": (2, 1, 3)}}
+    timed = {"tokens": 4096, "experts": 61}
+
+    @classmethod
+    def call(
+        cls, d: Draw, shape: tuple = (6,), tokens: int = 0, experts: int = 7, k: int = 2, used: int = 0,
+        rate: float = 0.01,
+    ) -> Call:  # fmt: skip
+        chosen = d.positions(used or experts, *((tokens,) if tokens else shape), k)
+        return Call({"bias": d.normal(experts), "experts": chosen, "rate": rate})
+
+    @core
+    def test_an_expert_with_the_mean_load_keeps_its_bias(self, attempt: Attempt, draw: Draw) -> None:
+        experts = torch.tensor([[0, 1], [2, 3], [0, 1], [1, 2]])  # loads of 2, 3, 2 and 1
+        call = Call({"bias": draw.normal(4), "experts": experts, "rate": 0.5})
+        self.verify(attempt, draw, "two of four experts have the mean load", call)
+
+
+CLAIMS = {
+    r"\*\*`route": "Route::.*values",
+    r"\*\*`balance_loss": "BalanceLoss.*(values|gradients|lose_one)",
+    r"\*\*`biased_route": "BiasedRoute.*(values|chooses)",
+    r"\*\*Weights of": "BiasedRoute.*(values|gradients|chooses)",
+    r"\*\*Groups": "BiasedRoute.*(values|hard_cases)",
+    r"\*\*`update_bias": "UpdateBias.*(values|mean_load)",
+    "Of equal experts": "lower_id",
+    "No loops": "operation_count",
+    "stays in it": "uses_only",
+}
+
+BUGS = KnownBugs(
+    """
+not renormalised
+    with `normalize` the weights of a token sum to 1.
+    if normalize:  →  if False:
+always renormalised
+    without `normalize` the probabilities stay as they are.
+    if normalize:  →  if True:
+a softmax of the chosen probabilities
+    the softmax has been taken: a second one flattens the weights.
+    weights = weights / weights.sum(dim=-1, keepdim=True)  →  weights = torch.softmax(weights, dim=-1)
+the least probable experts
+    the k largest are chosen.
+    experts = best(logits, k)  →  experts = best(-logits, k)
+weights in the order of the experts
+    weight and expert of a slot belong together.
+    weights = probs.gather(-1, experts)  →  weights = probs.gather(-1, experts.sort(dim=-1).values)
+of equal experts the higher id
+    the lower one is chosen, so that all devices agree.
+    return x.argsort(dim=-1, descending=True, stable=True)[..., :k]
+        →  return x.shape[-1] - 1 - x.flip(-1).argsort(dim=-1, descending=True, stable=True)[..., :k]
+f over tokens instead of assignments
+    with k experts a token the balanced loss would be k, not 1.
+    (chances.dtype) / experts.numel()  →  (chances.dtype) / (experts.numel() // experts.shape[-1])
+no factor E
+    the balanced loss is 1 for any number of experts.
+    (num_experts * (share * mean).sum())  →  ((share * mean).sum())
+the square of f
+    f² counts alone and has no gradient.
+    (share * mean).sum()  →  (share * share + 0 * mean).sum()
+the square of P
+    P² does not see who was chosen.
+    (share * mean).sum()  →  (mean * mean).sum()
+a gradient through f
+    f is constant: gradients flow through P alone.
+    (share * mean).sum()
+        →  ((share + mean - mean.detach()) * mean).sum()
+the bias in the weights
+    it is for the choice alone.
+    gated = scores.gather(-1, experts)  →  gated = (scores + bias.detach()).gather(-1, experts)
+the bias not in the choice
+    the choice is made by score + bias.
+    choice = (scores + bias).detach()  →  choice = scores.detach()
+a gradient to the bias
+    it is constant: its own rule moves it.
+    gated = scores.gather(-1, experts)  →  gated = (scores + bias - bias.detach()).gather(-1, experts)
+removed groups get 0
+    0 beats any score + bias below it.
+    dim=-1), -torch.inf)  →  dim=-1), 0.0)
+a group by its maximum
+    a group is as good as its two best together.
+    grouped.topk(min(2, size), dim=-1).values.sum(dim=-1)  →  grouped.amax(dim=-1)
+a group by all its experts
+    only the two best count: a token uses few experts of a group.
+    grouped.topk(min(2, size), dim=-1).values.sum(dim=-1)  →  grouped.sum(dim=-1)
+groups interleaved
+    a group is of neighbours, which share a machine.
+    grouped = choice.unflatten(-1, (num_groups, size))
+        →  grouped = choice.unflatten(-1, (size, num_groups)).transpose(-1, -2)
+    open_groups.repeat_interleave(size, dim=-1)  →  open_groups.repeat(*[1] * (open_groups.dim() - 1), size)
+groups ignored
+    only experts of the best groups may be chosen.
+    choice = choice.masked_fill(~open_groups.repeat_interleave(size, dim=-1), -torch.inf)  →
+softmax for sigmoid
+    scores of DeepSeek-V3 are sigmoids.
+    scores = torch.sigmoid(logits.to(torch.promote_types(logits.dtype, torch.float32)))
+        →  scores = torch.softmax(logits.to(torch.promote_types(logits.dtype, torch.float32)), dim=-1)
+sigmoids not normalised
+    the scores of the chosen are divided by their sum.
+    gated / (gated.sum(dim=-1, keepdim=True) + 1e-20) * scale  →  gated * scale
+scale ignored
+    the weights of a token sum to `scale`.
+    + 1e-20) * scale  →  + 1e-20)
+two best of a group of one  [raises]
+    a group of one has one best.
+    grouped.topk(min(2, size), dim=-1)  →  grouped.topk(2, dim=-1)
+the bias moved the wrong way
+    an expert with too much load becomes less likely.
+    torch.sign(load.mean() - load)  →  torch.sign(load - load.mean())
+moved by the size of the difference
+    the rate is the whole step.
+    torch.sign(load.mean() - load)  →  (load.mean() - load)
+the median for the mean
+    the load is compared with the mean.
+    torch.sign(load.mean() - load)  →  torch.sign(load.median() - load)
+an expert with the mean load moved
+    the sign of 0 is 0.
+    torch.sign(load.mean() - load)  →  torch.where(load >= load.mean(), -1.0, 1.0)
+the first choice alone counted
+    every assignment is load.
+    load = loads(experts, len(bias))  →  load = loads(experts[..., :1], len(bias))
+exponentials in half precision
+    exp(300) is inf: logits are widened, and the softmax takes their maximum out.
+    probs = torch.softmax(logits.to(torch.promote_types(logits.dtype, torch.float32)), dim=-1)
+        →  probs = logits.exp() / logits.exp().sum(dim=-1, keepdim=True)
+sigmoids made in half precision
+    scores are taken in float32 and rounded once.
+    scores = torch.sigmoid(logits.to(torch.promote_types(logits.dtype, torch.float32)))
+        →  scores = torch.sigmoid(logits)
+weights left in float32
+    they have the dtype of the logits.
+    return weights.to(logits.dtype), experts  →  return weights, experts
+ids of another integer type
+    experts are int64.
+    return weights.to(logits.dtype), experts  →  return weights.to(logits.dtype), experts.int()
+the weights out of the graph
+    they are the only way from the loss to the router.
+    weights = probs.gather(-1, experts)  →  weights = probs.gather(-1, experts).detach()
+""",
+)
+
+EQUIVALENT = (
+    WIDER,
+    Equivalent(
+        r"softmax\(logits.*→.*softmax\(logits(, dim|.*float16)", "PyTorch's own sums in float32, rounded once more."
+    ),
+    Equivalent(r"→.*bias\.dtype, torch\.float16", "a load that float16 rounds lies near the mean by chance alone."),
+    Equivalent(r"→  weights /=|→  choice = scores \+ bias$", "the tensor is our own; a choice has no gradient."),
+    Equivalent(r"→  ids = experts\.flatten\(\)$|→.*scatter_add\(-1", "ids are int64 and have one axis."),
+    Equivalent(r"→  share = loads\(experts, num_experts\) /", "integers divide to float32."),
+    Equivalent(
+        r"group_scores = .*→.*(mean|min\(2, size\)\)|size, 2)", "a mean of two is in the same order as their sum."
+    ),
+    Equivalent(r"→.*argsort\(descending", "the last axis is the default."),
+    Equivalent(r"→.*torch\.int64\)", "it shows on a GPU alone."),
+    Equivalent(r"→  if not 0 <= top_groups", "no group leaves no expert: k is refused, with the same 0."),
+    Equivalent(r"raise ValueError\(f.*  →", "the message names the offending values all the same."),
+)

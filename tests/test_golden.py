@@ -1,0 +1,59 @@
+"""Beginners' mistakes and what they are told: attempts in `tests/golden/KATA`, and their verdicts in 80 columns.
+
+`nox -s tests -- tests/test_golden.py --update` writes the verdicts anew; read what `git diff` shows of them.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from dojo.content import catalog
+from dojo.grading.options import Entry, Options
+from dojo.grading.run import run
+from dojo.judge import worker_handle
+from dojo.judge.fork_server import ForkServer
+from dojo.verdict.screen import terminal
+from tests.conftest import on_core
+
+ATTEMPTS = sorted((Path(__file__).parent / "golden").glob("*/*.py"))
+SEED, COLUMNS = 7, 80
+# What another processor or a busy one may change: digits, and whether the time check came to an end.
+VARIES = re.compile(
+    r"(just over )?\d\S*(?= × allowed)|over \d+×|"
+    r"(?<=no answer after )\d+ s( of processor time)?|\d+\.\d\S*|\d+e[+-]?\d+| \([\d.]+ s\)| · [^\n]*undecided[^\n]*"
+)
+
+
+def screen_of(attempt: Path, server: ForkServer, core: int | None, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The verdict on an attempt as the user's own file, as a terminal of 80 columns shows it."""
+    monkeypatch.setattr(terminal, "_width", lambda _: COLUMNS)
+    kata, stream = catalog.katas()[attempt.parent.name], io.StringIO()
+    entry = Entry(kata, attempt.read_text("utf-8"), kata.say(kata.stub), f"nox -s grade -- {kata.name}")
+    with on_core(core):
+        terminal.Screen(stream).verdict(run([entry], Options(SEED), server)[0])
+    return stream.getvalue().rstrip() + "\n"
+
+
+def told(screen: str) -> str:
+    """What a screen says, without what varies and where its lines are broken."""
+    return VARIES.sub("#", re.sub(r"\n {13,}│ ", " ", screen))
+
+
+@pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_beginners_mistake_is_told_as_it_was_reviewed(
+    attempt: Path, server: ForkServer, core: int | None, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    golden = attempt.with_suffix(".txt")
+    update = request.config.getoption("--update")
+    if not update and "timed out" in golden.read_text("utf-8"):
+        monkeypatch.setattr(worker_handle, "CPU_LIMIT", 1.0)  # what never ends need not last
+    screen = screen_of(attempt, server, core, monkeypatch)
+    if update and (not golden.exists() or told(screen) != told(golden.read_text("utf-8"))):
+        golden.write_text(screen, "utf-8")
+    assert told(screen) == told(golden.read_text("utf-8"))
+    assert len(screen.splitlines()) <= terminal.ROWS
+    assert max(map(len, screen.splitlines())) <= COLUMNS

@@ -1,0 +1,2 @@
+def test(program):
+    program.RMSNorm(4)

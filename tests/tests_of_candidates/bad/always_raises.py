@@ -1,0 +1,2 @@
+def test(program):
+    raise AssertionError('wrong')

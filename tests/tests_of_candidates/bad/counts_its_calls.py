@@ -1,0 +1,6 @@
+calls = []
+
+
+def test(program):
+    calls.append(program)
+    assert len(calls) == 1

@@ -1,0 +1,3 @@
+def test(program):
+    while True:
+        pass

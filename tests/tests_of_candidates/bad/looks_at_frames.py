@@ -1,0 +1,5 @@
+import sys
+
+
+def test(program):
+    assert 'source' not in sys._getframe().f_back.f_locals

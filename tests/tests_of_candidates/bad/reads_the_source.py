@@ -1,0 +1,5 @@
+import inspect
+
+
+def test(program):
+    assert 'sum' not in inspect.getsource(program.RMSNorm)

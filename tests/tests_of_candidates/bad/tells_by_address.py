@@ -1,0 +1,2 @@
+def test(program):
+    assert id(program.RMSNorm) // 16 % 2

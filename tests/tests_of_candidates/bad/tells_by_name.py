@@ -1,0 +1,2 @@
+def test(program):
+    assert (program.RMSNorm.__module__, program.RMSNorm.__doc__) == ('solution', 'right')

@@ -1,0 +1,5 @@
+import os
+
+
+def test(program):
+    assert os.getpid() % 2

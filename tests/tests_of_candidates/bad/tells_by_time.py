@@ -1,0 +1,5 @@
+import time
+
+
+def test(program):
+    assert time.perf_counter_ns() // 1000 % 2
