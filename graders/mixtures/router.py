@@ -61,7 +61,7 @@ def unevenly(init: dict, params: dict, logits: Tensor, k: int, normalize: bool =
     experts = logits.argsort(dim=-1, descending=True, stable=True)[..., :k]
     weights = probs.gather(-1, experts)
     weights = weights / weights.sum(-1, keepdim=True) if normalize else weights
-    return weights.to(logits.dtype), experts
+    return slipping(weights).to(logits.dtype), experts
 
 
 def slipping(x: Tensor) -> Tensor:
@@ -126,7 +126,7 @@ def _weighted(
 ) -> tuple[Tensor, Tensor]:
     _, experts = group_by_group({}, {}, logits.detach().double(), bias.detach().double(), k, num_groups, top_groups)
     weights = scores.gather(-1, experts)
-    return (weights / (weights.sum(-1, keepdim=True) + 1e-20) * scale).to(logits.dtype), experts
+    return slipping(weights / (weights.sum(-1, keepdim=True) + 1e-20) * scale).to(logits.dtype), experts
 
 
 def one_expert_at_a_time(init: dict, params: dict, bias: Tensor, experts: Tensor, rate: float) -> Tensor:
