@@ -62,7 +62,7 @@ def worst_of(job: Job, _: ForkServer) -> tuple[Job, Worst]:
     """The largest usage of each attempt in one case, over all seeds."""
     kata, name, case, seeds, dtype = job
     contract = subjects.contracts(catalog.katas()[kata])[name]
-    make = (contract.cases | contract.more_shapes)[case]
+    make = (contract.cases | contract.more_shapes | contract.hard_cases | contract.dead_rows)[case]
     attempts = [(who, formula(contract, names[contract.name])) for who, names in right_attempts(catalog.katas()[kata])]
     worst: Worst = {}
     for seed in seeds:
@@ -72,7 +72,10 @@ def worst_of(job: Job, _: ForkServer) -> tuple[Job, Worst]:
         budget = contract().budget(draw, call, dtype, gradients=True)
         for who, attempt in attempts:
             torch.manual_seed(seed)
-            for value, got in tolerance.evaluate(attempt, *given, lambda _, drawn=budget.cotangent: drawn).items():
+            found = tolerance.evaluate(
+                attempt, *given, lambda _, drawn=budget.cotangents: drawn, contract.results, contract.constants
+            )
+            for value, got in found.items():
                 ratio = tolerance.error_ratio(got, budget.exact[value], budget.allowed(value))
                 used = float(ratio.nan_to_num(nan=torch.inf).max()) if got.numel() else 0.0
                 most, at, above = worst.get((who, value), (-1.0, seed, 0))
@@ -94,7 +97,9 @@ def main() -> int:
         for kata in subjects.chosen(parser, args.names)
         for name, contract in subjects.contracts(kata).items()
         for case in (
-            (*contract.cases, *contract.more_shapes) if dtype is torch.float32 else contract().representative_cases()
+            (*contract.cases, *contract.more_shapes, *contract.hard_cases)
+            if dtype is torch.float32
+            else contract().representative_cases()
         )
     ]
     torch.set_num_threads(1)

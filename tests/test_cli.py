@@ -245,12 +245,11 @@ def test_a_missing_package_names_the_remedy(graded, monkeypatch, capsys):
     assert "has no jaxtyping. `python -m pip install -e .`" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["help", "list", "build"])
+@pytest.mark.parametrize("command", ["help", "list", "next"])
 def test_a_reader_that_leaves_is_a_failure_without_traceback(command):
     reader, writer = os.pipe()
     os.close(reader)
-    words = [sys.executable, "-m", "dojo", command, *(["--check"] if command == "build" else [])]
-    run = subprocess.run(words, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE)
+    run = subprocess.run([sys.executable, "-m", "dojo", command], cwd=ROOT, stdout=writer, stderr=subprocess.PIPE)
     os.close(writer)
     assert run.returncode in (1, 141)  # rich ends its own way
     assert run.stderr == b""
@@ -315,27 +314,23 @@ def test_a_kata_that_is_not_begun_is_told_in_short_with_what_to_do(tmp_path):
     assert "Write" not in called_from(project, "grade", "softmax", "linear").stdout.split("softmax:")[0]
 
 
-def test_a_grading_is_written_as_json_and_as_a_page_too(tmp_path):
-    verdict, page = tmp_path / "verdict.json", tmp_path / "verdict.page.html"
-    done = dojo("grade", "causal_mask", "--solution", "--tier", "core", "--json", str(verdict), "--html", str(page))
-    assert done.returncode == 0, done.stderr
-    assert json.loads(verdict.read_text())[0]["verdict"] == "passed"
-    assert "causal_mask" in page.read_text()
-
-
-def test_a_card_is_written_for_what_passed_and_refused_with_a_sentence_else(tmp_path):
-    right, wrong, path = tmp_path / "right.py", tmp_path / "wrong.py", tmp_path / "card.svg"
+def test_a_grading_is_written_as_json_as_a_page_and_if_it_passes_as_a_card(tmp_path):
+    right, wrong = tmp_path / "right.py", tmp_path / "wrong.py"
     right.write_text((ROOT / "solutions/attention/causal_mask.py").read_text("utf-8"), "utf-8")
     wrong.write_text("def causal_mask(q_len, k_len=None, *, device=None):\n    return None\n", "utf-8")
-    told = dojo("grade", "causal_mask", "--attempt", str(wrong), "--share", str(path))
+    verdict, page, card = (tmp_path / name for name in ("verdict.json", "verdict.page.html", "card.svg"))
+    told = dojo("grade", "causal_mask", "--attempt", str(wrong), "--share", str(card))
     assert told.returncode == 1
-    assert f"dojo: no card was written to {path}: there is one once the core tier passes" in told.stderr
-    assert not path.exists()
-    told = dojo("grade", "causal_mask", "--attempt", str(right), "--share", str(path))
-    assert told.returncode == 0
-    assert f"{path} is a card to share: kata, tiers and time, and nothing about you" in told.stdout
-    assert "causal_mask" in path.read_text("utf-8")
-    assert str(tmp_path) not in path.read_text("utf-8")
+    assert f"dojo: no card was written to {card}: there is one once the core tier passes" in told.stderr
+    assert not card.exists()
+    words = ["--json", str(verdict), "--html", str(page), "--share", str(card)]
+    told = dojo("grade", "causal_mask", "--attempt", str(right), *words)
+    assert told.returncode == 0, told.stderr
+    assert json.loads(verdict.read_text())[0]["verdict"] == "passed"
+    assert "causal_mask" in page.read_text()
+    assert f"{card} is a card to share: kata, tiers and time, and nothing about you" in told.stdout
+    assert "causal_mask" in card.read_text("utf-8")
+    assert str(tmp_path) not in card.read_text("utf-8")
 
 
 @pytest.mark.parametrize(

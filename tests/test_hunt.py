@@ -121,10 +121,13 @@ def test_without_bugs_what_is_handed_out_passes(graded: Grade) -> None:
     assert graded("rope", program(source("rope"))).verdict == "passed"
 
 
-def test_no_planted_place_is_known_by_its_format(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "names", [["alibi", "mha"], pytest.param([*KATAS], marks=pytest.mark.proof)], ids=["two", "all"]
+)
+def test_no_planted_place_is_known_by_its_format(names: list[str], tmp_path: Path) -> None:
     pytest.importorskip("ruff")
-    for name, kata in KATAS.items():
-        for number, bug in enumerate(bugs_of(kata)):
+    for name in names:
+        for number, bug in enumerate(bugs_of(KATAS[name])):
             (tmp_path / f"{name}_{number}.py").write_text(program(bug.plant(source(name))))
     for words in (["format", "--check"], ["check", "--select=E501,E70,W"]):
         command = [sys.executable, "-m", "ruff", *words, f"--config={catalog.ROOT / 'pyproject.toml'}", tmp_path]
@@ -190,7 +193,7 @@ def test_a_bug_that_only_raises_is_planted_when_it_is_asked_for(server: ForkServ
 def test_more_bugs_than_there_is_room_for_are_refused(monkeypatch: pytest.MonkeyPatch, server: ForkServer) -> None:
     monkeypatch.setattr(planting, "choose_for_all", lambda wishes, server: [["mask inverted"]])
     with pytest.raises(Trouble, match="causal_mask has no room for 4 bugs that do not hide each other: ask for fewer"):
-        bug_hunt.begin([KATAS["causal_mask"]], [Wish("causal_mask", 4, 0)], None, server)
+        bug_hunt.begin([KATAS["causal_mask"]], [Wish("causal_mask", 4, 0)], None, server, tests=False)
 
 
 def test_the_answer_is_the_diff_that_mends() -> None:

@@ -149,15 +149,15 @@ def test_the_deadline_ends_a_mock_and_the_last_saved_file_counts(project: Path) 
 @pytest.mark.parametrize(
     "cut",
     [
-        pytest.param(terminal.after(1.2, terminal.press(b"\x03")), id="Ctrl-C"),
+        pytest.param(terminal.press(b"\x03"), id="Ctrl-C"),
         pytest.param(terminal.after(4, terminal.kill), id="power cut", marks=pytest.mark.proof),
     ],
 )
 def test_a_mock_that_was_cut_off_goes_on_with_the_time_that_was_left(project: Path, cut) -> None:
-    terminal.run(["mock", "causal_mask", "--minutes", "2"], [("from now", cut)], project)
+    terminal.run(["mock", "causal_mask", "--minutes", "2"], [("left · causal_mask", cut)], project)
     held = timed_session.load(newest(project, "mocks"))
     assert held.end is timed_session.End.OPEN
-    assert 1 < held.spent < 30
+    assert 0 < held.spent < 30
     folder = str(newest(project, "mocks"))
     shown, _ = terminal.run(["mock", "--resume", folder], [("from now", terminal.press(b"q\n")), LEAVE], project)
     assert "ended by you" in shown

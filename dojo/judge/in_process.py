@@ -99,7 +99,7 @@ class LocalAttempt(Attempt):
     def worker(self) -> Worker:
         if self._worker is None:
             self._worker = LocalWorker(self.filename)
-            self.defined = next(self._worker.ask(self._contents()))["names"]
+            self.defined = next(self._worker.ask(self.contents()))["names"]
         return self._worker
 
     def close(self) -> None:

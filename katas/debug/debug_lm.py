@@ -58,6 +58,18 @@
 # (GPT-2); Karpathy 2019: A Recipe for Training Neural Networks, karpathy.github.io/2019/04/25/recipe; Vaswani et al.
 # 2017: Attention Is All You Need, [arXiv:1706.03762](https://arxiv.org/abs/1706.03762).
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# q, k, v = (0.0, 0.0), (1.0, 2.0), (3.0, 5.0)
+# for t in range(2):
+#     exps = [math.exp(q[t] * each) for each in k]
+#     seen = exps[: t + 1]
+#     right = sum(e * each for e, each in zip(seen, v)) / sum(seen)
+#     masked_late = sum(e * each for e, each in zip(seen, v)) / sum(exps)
+#     print("position", t, "gives", right, "and with the mask after the softmax", masked_late)
+
 # %%
 import torch
 import torch.nn.functional as F
@@ -165,7 +177,7 @@ def test(program) -> None:
     raise NotImplementedError
 
 
-# %% tags=["active-ipynb", "example"]
+# %% tags=["active-ipynb"]
 # # The program above, trained on one sentence: what does the curve say?
 # letters = "to be or not to be, that is the question"
 # ids = torch.tensor([[1 + sorted(set(letters)).index(letter) for letter in letters]])

@@ -75,6 +75,18 @@
 # position 0 gives 3 and position 1 gives the mean of 3 and 5: the result is `(3, 4)`. A mask that comes after the
 # softmax would give `(1.5, 4)`.
 
+# %% tags=["active-ipynb", "example"]
+# # The example, in numbers
+# import math
+#
+# q, k, v = (0.0, 0.0), (1.0, 2.0), (3.0, 5.0)
+# for t in range(2):
+#     exps = [math.exp(q[t] * each) for each in k]
+#     seen = exps[: t + 1]
+#     right = sum(e * each for e, each in zip(seen, v)) / sum(seen)
+#     masked_late = sum(e * each for e, each in zip(seen, v)) / sum(exps)
+#     print("position", t, "gives", right, "and with the mask after the softmax", masked_late)
+
 # %% [markdown] tags=["hint"]
 # Do not read yet, run. Train on one sentence and look at the curve: where does it start (a right one near $\ln V$),
 # does it fall, how far? Then ask small questions. Do early logits change when you change the last token? Does the
@@ -291,7 +303,7 @@ def test(program) -> None:
     ### END SOLUTION
 
 
-# %% tags=["active-ipynb", "example"]
+# %% tags=["active-ipynb"]
 # # The program above, trained on one sentence: what does the curve say?
 # letters = "to be or not to be, that is the question"
 # ids = torch.tensor([[1 + sorted(set(letters)).index(letter) for letter in letters]])
@@ -365,7 +377,8 @@ def test(program) -> None:
 #
 # letters = "to be or not to be, that is the question"
 # sentence = torch.tensor([[1 + sorted(set(letters)).index(letter) for letter in letters] + [0] * 24])
-# noise = torch.randint(1, 15, (400, 12), generator=torch.Generator().manual_seed(0))
+# noise = torch.randint(1, 15, (300, 10), generator=torch.Generator().manual_seed(0))
+# torch.set_num_threads(1)  # tensors this small only wait for each other
 # kata = catalog.one("debug_lm")
 # text = master.read_text(kata.master)
 # programs = {bug.name: bug.plant(text) for bug in bugs_of(kata)} | {"right": text}
@@ -381,7 +394,7 @@ def test(program) -> None:
 #         program = {}
 #         exec(master.solution_code(programs[name]), program)
 #         torch.manual_seed(0)
-#         model = program["MiniGPT"](len(set(letters)) + 1, 32, 2, 4, 64, dropout=0.1)
+#         model = program["MiniGPT"](len(set(letters)) + 1, 16, 2, 4, 64, dropout=0.1)
 #         style = {"color": "black", "linewidth": 2} if name == "right" else {}
 #         axis.plot(program["train"](model, ids, 40, 0.01), label=name, **style)
 #     axis.set(title=title, xlabel="step", yscale="linear" if ids is noise else "log")

@@ -1,10 +1,11 @@
-"""The losses against PyTorch's own."""
+"""The losses against PyTorch's own and that of transformers."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 import torch.nn.functional as F
+from transformers.loss.loss_utils import ForCausalLMLoss
 
 from tests.conformance.agreement import agree, integers, normal, solution
 
@@ -27,3 +28,29 @@ def test_cross_entropy_has_its_known_values() -> None:
     ours = solution("cross_entropy").cross_entropy
     found = [ours(logits, targets, label_smoothing=e, z_loss=z) for e, z in ((0.0, 0.0), (0.1, 0.0), (0.0, 0.01))]
     assert torch.allclose(torch.stack(found), torch.tensor([0.40761, 0.50761, 0.49465]), atol=1e-5)
+
+
+@pytest.mark.parametrize("count", [None, 23])
+def test_lm_loss_is_that_of_transformers(count: int | None) -> None:
+    logits, ids, learnt = normal(4, 6, 7) * 3, integers(7, 4, 6), integers(2, 4, 6, seed=2).bool()
+    labels, many = ids.masked_fill(~learnt, -100), None if count is None else torch.tensor(count)
+    ours = solution("lm_loss").lm_loss
+    found = ours(logits.float(), ids, learnt, count)
+    theirs = ForCausalLMLoss(logits, labels, vocab_size=7, num_items_in_batch=many)  # in float32 whatever it is given
+    assert torch.allclose(found, theirs, atol=0, rtol=1e-6)
+
+
+def test_lm_losses_of_microbatches_add_up() -> None:
+    logits, ids, learnt = normal(5, 6, 7), integers(7, 5, 6), integers(2, 5, 6, seed=2).bool()
+    ours, count = solution("lm_loss").lm_loss, learnt[:, 1:].sum()
+    for cut in range(1, 5):
+        parts = [ours(logits[rows], ids[rows], learnt[rows], count) for rows in (slice(0, cut), slice(cut, 5))]
+        assert torch.allclose(sum(parts), ours(logits, ids, learnt), atol=1e-12)
+
+
+def test_lm_loss_has_its_known_values() -> None:
+    logits, ids = torch.tensor([3.0, 1.0]).log().expand(1, 4, 2), torch.tensor([[0, 1, 1, 0]])
+    learnt = torch.tensor([[True, False, True, True]])
+    ours = solution("lm_loss").lm_loss
+    found = [ours(logits, ids), ours(logits, ids, learnt), ours(logits, ids, learnt, 4)]
+    assert torch.allclose(torch.stack(found), torch.tensor([1.02009, 0.83699, 0.41849]), atol=1e-5)

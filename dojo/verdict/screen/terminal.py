@@ -150,10 +150,10 @@ class Screen:
                 break
             seen |= {section.text for section in cause.check.sections}
             told += 1
-        for number, cause in enumerate(found[told : told + BRIEF_CAUSES]):
-            before, last = len(self._rows), told == len(found) - 1
+        for cause in found[told : told + BRIEF_CAUSES]:
+            before = len(self._rows)
             self._heading(cause.check, "  ", f"{cause.check.tier} · ", brief=True)
-            if number and len(self._rows) + (not last) > ROWS - LAST_ROWS:
+            if cause is not found[-1] and len(self._rows) >= ROWS - LAST_ROWS:  # how many more there are takes a line
                 del self._rows[before:]
                 break
             told += 1

@@ -1,0 +1,223 @@
+"""What `gae` must do. The oracle adds up discounted δ for each step, to the end of its episode, in Python's numbers."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from dojo.contracts import WIDER, Attempt, Call, Contract, Draw, Equivalent, KnownBugs, assert_raises, robust
+
+Pair = tuple[Tensor, Tensor]
+
+
+def by_definition(
+    init: dict, params: dict, rewards: Tensor, values: Tensor, dones: Tensor, last_value: Tensor,
+    gamma: float = 0.99, lam: float = 0.95,
+) -> Pair:  # fmt: skip
+    found = []
+    for r, v, d, last in zip(*(each.tolist() for each in (rewards, values, dones, last_value)), strict=True):
+        v, row = [*v, last], []
+        for start in range(len(r)):
+            total = 0.0
+            for t in range(start, len(r)):
+                total += (gamma * lam) ** (t - start) * (r[t] - v[t] + (0.0 if d[t] else gamma * v[t + 1]))
+                if d[t]:
+                    break
+            row.append(total)
+        found.append(row)
+    advantages = torch.tensor(found, dtype=rewards.dtype)
+    return advantages, advantages + values
+
+
+def from_the_back(init: dict, params: dict, rewards: Tensor, *more: Tensor, **named: float) -> Pair:
+    r, v, goes_on, last, gamma, lam = _wide(rewards, *more, **named)
+    found, advantage, after = [], torch.zeros_like(last), last
+    for reward, value, on in zip(*(each.unbind(1)[::-1] for each in (r, v, goes_on)), strict=True):
+        advantage = reward + gamma * after * on - value + gamma * lam * on * advantage
+        after = value
+        found.insert(0, advantage)
+    advantages = torch.stack(found, 1)
+    return advantages.to(rewards.dtype), (advantages + v).to(rewards.dtype)
+
+
+def from_returns(init: dict, params: dict, rewards: Tensor, *more: Tensor, **named: float) -> Pair:
+    r, v, goes_on, last, gamma, lam = _wide(rewards, *more, **named)
+    returns, total = torch.empty_like(v), last
+    after = torch.cat([v, last[:, None]], 1)[:, 1:]
+    for t in range(r.shape[1] - 1, -1, -1):
+        total = r[:, t] + gamma * goes_on[:, t] * ((1 - lam) * after[:, t] + lam * total)
+        returns[:, t] = total
+    return (returns - v).to(rewards.dtype), returns.to(rewards.dtype)
+
+
+def by_a_matrix(init: dict, params: dict, rewards: Tensor, *more: Tensor, **named: float) -> Pair:
+    r, v, goes_on, last, gamma, lam = _wide(rewards, *more, **named)
+    delta = (r - v) + gamma * goes_on * torch.cat([v[:, 1:], last[:, None]], 1)
+    step, ends = torch.arange(r.shape[1]), (1 - goes_on).cumsum(1)
+    far = step - step[:, None]
+    same = (ends - (1 - goes_on))[:, None, :] == (ends - (1 - goes_on))[:, :, None]
+    weights = torch.where(same & (far >= 0), torch.tensor(gamma * lam, dtype=r.dtype) ** far.clamp_min(0), 0.0)
+    advantages = torch.einsum("bts,bs->bt", weights, delta)
+    return advantages.to(rewards.dtype), (advantages + v).to(rewards.dtype)
+
+
+def _wide(
+    rewards: Tensor, values: Tensor, dones: Tensor, last_value: Tensor, gamma: float = 0.99, lam: float = 0.95
+) -> tuple[Tensor, Tensor, Tensor, Tensor, float, float]:
+    wide = torch.promote_types(rewards.dtype, torch.float32)
+    return rewards.to(wide), values.to(wide), (~dones).to(wide), last_value.to(wide), gamma, lam
+
+
+class TestGae(Contract):
+    name = "gae"
+    oracle = by_definition
+    variants = (from_the_back, from_returns, by_a_matrix)
+    results = ("advantages", "returns")
+    axes = {"advantages": "batch time", "returns": "batch time"}
+    constants = ("rewards", "values", "last_value")
+    rounded_once = True
+    cases = {
+        "episodes_end_within": {"gamma": 0.8, "lam": 0.6},
+        "no_end": {"ends": (), "gamma": 0.9, "lam": 0.7},
+        "an_end_at_the_last_step": {"ends": (-1,), "gamma": 0.9, "lam": 0.7},
+        "the_defaults": {},
+        "one_step_ahead": {"gamma": 0.9, "lam": 0.0},
+        "undiscounted": {"gamma": 1.0, "lam": 1.0},
+    }
+    more_shapes = {
+        "one_row": {"batch": 1, "gamma": 0.9, "lam": 0.7},
+        "one_step": {"time": 1, "ends": (), "gamma": 0.9, "lam": 0.7},
+        "one_step_that_ends": {"time": 1, "ends": (0,), "gamma": 0.9, "lam": 0.7},
+    }
+    hard_cases = {
+        "ends_in_a_row": {"ends": (1, 2, 3, -1), "gamma": 0.9, "lam": 0.7},
+        "no_discount_but_nothing_counts": {"gamma": 0.0, "lam": 1.0},
+        "a_long_rollout": {"batch": 2, "time": 257, "ends": (100,)},
+    }
+    representative = ("episodes_end_within", "the_defaults", "a_long_rollout")
+    near_300 = {"offset": 300.0, "gamma": 0.0}  # the return is the reward, the advantage 300 below it
+    grows = {"the batch": "batch"}
+    timed = {"batch": 32, "time": 48}
+    time_limit = 40.0
+
+    @classmethod
+    def call(
+        cls, d: Draw, batch: int = 3, time: int = 7, ends: tuple[int, ...] = (2, 4), offset: float = 0.0,
+        **settings: float,
+    ) -> Call:  # fmt: skip
+        """Normal rewards and values. The steps `ends` end an episode, in the second row others than in the rest."""
+        dones = torch.zeros(batch, time, dtype=torch.bool)
+        for end in ends:
+            dones[:, end] = True
+            if batch > 1 and end >= 0:
+                dones[1] = dones[1].roll(1)
+        values, last = offset + d.normal(batch, time, scale=2.0), offset + d.normal(batch, scale=2.0)
+        return Call(
+            {"rewards": d.normal(batch, time), "values": values, "dones": dones, "last_value": last, **settings}
+        )
+
+    @robust
+    def test_wrong_arguments_are_refused(self, attempt: Attempt, draw: Draw) -> None:
+        """Shapes that broadcast give every step the value of another one, and no error."""
+        function, call = attempt.gae, self.call(draw)
+        rewards, values, dones, last = call.inputs.values()
+        wrong = {
+            "values": (values[:1], values[:, :1], torch.cat([values, last[:, None]], 1)),
+            "dones": (dones[:1], dones[:, -1], torch.cat([dones, dones[:, :1]], 1)),
+            "last_value": (last[:, None], last[:1], values),
+        }
+        for name, others in wrong.items():
+            for other in others:
+                args = tuple((call.inputs | {name: other}).values())
+                shape, sentence = ", ".join(map(str, other.shape)), f"{name} of shape {tuple(other.shape)} is refused"
+                held = (f"({shape}", f"[{shape}")
+                assert_raises(lambda args=args: function.request(args, {}), held, sentence=sentence)
+        for name in ("gamma", "lam"):
+            for value in (-0.1, 1.5):
+                named, sentence = {name: value}, f"{name}={value} is refused"
+                args = rewards, values, dones, last
+                assert_raises(lambda a=args, n=named: function.request(a, n), value, sentence=sentence)
+
+
+CLAIMS = {
+    "Behind the last step": "values_match",
+    "`dones`|`returns`": "values_match|hard_cases",
+    "constants for": "gradients",
+}
+
+BUGS = KnownBugs(
+    """
+bootstraps through an end
+    behind the end of an episode there is no value to wait for.
+    delta = r + gamma * goes_on * next_v - v  →  delta = r + gamma * next_v - v
+the advantage leaks through an end
+    the next step belongs to another episode: its advantage says nothing of this one.
+    decay = gamma * lam * goes_on  →  decay = gamma * lam * torch.ones_like(goes_on)
+dones one step late
+    `dones[:, t]` says that step t itself ended its episode.
+    goes_on = (~dones).to(wide)
+        →  goes_on = torch.cat([torch.ones_like(last)[:, None], (~dones[:, :-1]).to(wide)], dim=1)
+last_value ignored
+    a rollout that is cut goes on: what is still to come is worth `last_value`.
+    last[:, None]  →  torch.zeros_like(last)[:, None]
+λ missing
+    the advantage of the next step counts by γλ.
+    decay = gamma * lam * goes_on  →  decay = gamma * goes_on
+γ missing in the recursion
+    the advantage of the next step counts by γλ.
+    decay = gamma * lam * goes_on  →  decay = lam * goes_on
+λ for γ in δ
+    the next value is discounted by γ; λ weighs advantages alone.
+    delta = r + gamma * goes_on * next_v - v  →  delta = r + lam * goes_on * next_v - v
+the value of the same step
+    δ compares the reward and the value of the next step with the value of this one.
+    delta = r + gamma * goes_on * next_v - v  →  delta = r + gamma * goes_on * v - v
+the value not subtracted
+    an advantage is what came beyond the critic's value.
+    delta = r + gamma * goes_on * next_v - v  →  delta = r + gamma * goes_on * next_v
+forward in time
+    an action is judged by what came after it, so the recursion starts at the end.
+    reversed(range(shape[1]))  →  range(shape[1])
+    collected[::-1]  →  collected
+returns A + r
+    the critic learns A + V.
+    (advantages + v)  →  (advantages + r)
+returns as discounted sums of rewards
+    A + V is that only for λ = 1.
+    advantage, collected = torch.zeros_like(last), []
+        →  advantage, collected = torch.zeros_like(last), []
+        total, totals = last, []
+    collected.append(advantage)
+        →  collected.append(advantage)
+        total = r[:, t] + gamma * goes_on[:, t] * total
+        totals.append(total)
+    (advantages + v)  →  torch.stack(totals[::-1], dim=1)
+advantages normalised
+    that is another step, and returns must not see it.
+    advantages = torch.stack(collected[::-1], dim=1)
+        →  raw = torch.stack(collected[::-1], dim=1)
+        advantages = (raw - raw.mean()) / (raw.std() + 1e-8)
+returns first
+    the result is (advantages, returns).
+    return advantages.to(rewards.dtype), (advantages + v).to(rewards.dtype)
+        →  return (advantages + v).to(rewards.dtype), advantages.to(rewards.dtype)
+a graph left behind
+    advantages and returns are constants: a critic must not move its own target.
+    x.detach().to(wide)  →  x.to(wide)
+half precision summed as it comes
+    sums over time are taken in float32 and rounded once.
+    torch.promote_types(rewards.dtype, torch.float32)  →  rewards.dtype
+returns of rounded advantages
+    where advantage and value nearly cancel, the rounding of the advantage is all that is left.
+    (advantages + v).to(rewards.dtype)  →  (advantages.to(rewards.dtype) + v).to(rewards.dtype)
+results left in float32
+    results have the dtype of the rewards.
+    return advantages.to(rewards.dtype), (advantages + v).to(rewards.dtype)  →  return advantages, advantages + v
+""",
+)
+
+EQUIVALENT = (
+    WIDER,
+    Equivalent(r"→  goes_on = ~dones$", "a truth value multiplies as 0 or 1."),
+    Equivalent(r"→  r, v, last = \(x\.detach\(\) for", "what meets `goes_on` becomes as wide as it is."),
+)

@@ -1,0 +1,415 @@
+"""What `group_advantages` and `grpo_loss` must do. The oracles go group by group and token by token."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dojo.contracts import (
+    WIDER,
+    Attempt,
+    Call,
+    Contract,
+    Draw,
+    Equivalent,
+    KnownBugs,
+    assert_raises,
+    fail,
+    robust,
+)
+
+EQUAL = {"reward_0": [[0.0] * 4], "reward_1": [[1.0] * 4, [1.0, 0.0, 0.5, 0.0]], "one_answer": [[2.0], [-1.0]]}
+
+
+def group_by_group(init: dict, params: dict, rewards: Tensor, scale: bool = True, eps: float = 1e-4) -> Tensor:
+    rows = []
+    for row in rewards:
+        mean = sum(row) / len(row)
+        far = [each - mean for each in row]
+        variance = sum(each * each for each in far) / max(1, len(row) - 1)
+        spread = variance.sqrt() if variance > 0 else variance
+        rows.append(torch.stack([each / (spread + eps) if scale else each for each in far]))
+    return torch.stack(rows)
+
+
+def by_torch(init: dict, params: dict, rewards: Tensor, scale: bool = True, eps: float = 1e-4) -> Tensor:
+    x = rewards.to(_wide(rewards))
+    std, mean = torch.std_mean(x, 1, keepdim=True, correction=min(1, x.shape[1] - 1))
+    return ((x - mean) / (std + eps) if scale else x - mean).to(rewards.dtype)
+
+
+def by_products(init: dict, params: dict, rewards: Tensor, scale: bool = True, eps: float = 1e-4) -> Tensor:
+    x, group = rewards.to(_wide(rewards)), rewards.shape[1]
+    far = x - x @ x.new_full((group, 1), 1 / group)
+    variance = (far / max(1, group - 1) ** 0.5).square().cumsum(1)[:, -1:]
+    spread = torch.where(variance > 0, torch.where(variance > 0, variance, 1.0).sqrt(), 0.0)
+    return (far * (1 / (spread + eps)) if scale else far).to(rewards.dtype)
+
+
+def by_norms(init: dict, params: dict, rewards: Tensor, scale: bool = True, eps: float = 1e-4) -> Tensor:
+    x, group = rewards.to(_wide(rewards)), rewards.shape[1]
+    far = (group * x - x.sum(1, keepdim=True)) / group
+    return (far / (far.norm(dim=1, keepdim=True) / max(1, group - 1) ** 0.5 + eps) if scale else far).to(rewards.dtype)
+
+
+def token_by_token(
+    init: dict, params: dict, logp: Tensor, old_logp: Tensor, ref_logp: Tensor | None, advantages: Tensor, mask: Tensor,
+    clip_low: float = 0.2, clip_high: float = 0.2, beta: float = 0.04, aggregate: str = "sequence",
+    max_len: int | None = None,
+) -> Tensor:  # fmt: skip
+    rows = []
+    for i, advantage in enumerate(advantages):
+        row = []
+        for t in mask[i].nonzero().flatten().tolist():
+            ratio = (logp[i, t] - old_logp[i, t]).exp()
+            edge = 1 + clip_high if advantage > 0 else 1 - clip_low
+            too_far = ratio > edge if advantage > 0 else ratio < edge
+            loss = -advantage * (edge if too_far else ratio)
+            if ref_logp is not None and beta:
+                x = ref_logp[i, t] - logp[i, t]
+                loss = loss + beta * (torch.expm1(x) - x)
+            row.append(loss)
+        rows.append(row)
+    every = [loss for row in rows for loss in row]
+    if not every:
+        return 0 * logp[mask].sum()
+    if aggregate == "sequence":
+        return sum(sum(row) / len(row) for row in rows if row) / len(rows)
+    return sum(every) / (len(every) if aggregate == "token" else len(rows) * max_len)
+
+
+def by_weights(
+    init: dict, params: dict, logp: Tensor, old_logp: Tensor, ref_logp: Tensor | None, advantages: Tensor, mask: Tensor,
+    *more: Any, **named: Any,
+) -> Tensor:  # fmt: skip
+    low, high, beta, weights = _settings(mask, _wide(logp), more, named)
+    new, old = (each.masked_fill(~mask, 0.0).to(_wide(logp)) for each in (logp, old_logp))
+    ratio, advantage = (new - old).exp(), advantages.to(_wide(logp)).unsqueeze(1)
+    losses = torch.max(-advantage * ratio, -advantage * torch.clamp(ratio, 1 - low, 1 + high))
+    if beta and ref_logp is not None:
+        x = ref_logp.masked_fill(~mask, 0.0).to(_wide(logp)) - new
+        losses = losses + beta * (x.exp() - x - 1)
+    return (losses * weights).sum().to(logp.dtype)
+
+
+def of_kept_tokens(
+    init: dict, params: dict, logp: Tensor, old_logp: Tensor, ref_logp: Tensor | None, advantages: Tensor, mask: Tensor,
+    *more: Any, **named: Any,
+) -> Tensor:  # fmt: skip
+    low, high, beta, weights = _settings(mask, _wide(logp), more, named)
+    new, old = logp[mask].to(_wide(logp)), old_logp[mask].to(_wide(logp))
+    advantage = advantages.to(_wide(logp))[:, None].expand(mask.shape)[mask]
+    ratio = 1 + torch.expm1(new - old)
+    losses = -torch.where(advantage > 0, ratio.clamp_max(1 + high), ratio.clamp_min(1 - low)) * advantage
+    if beta and ref_logp is not None:
+        x = ref_logp[mask].to(_wide(logp)) - new
+        losses = losses + beta * (torch.expm1(x) - x)
+    return (losses * weights[mask]).cumsum(0)[-1:].sum().to(logp.dtype)  # one after the other
+
+
+def in_two_parts(
+    init: dict, params: dict, logp: Tensor, old_logp: Tensor, ref_logp: Tensor | None, advantages: Tensor, mask: Tensor,
+    *more: Any, **named: Any,
+) -> Tensor:  # fmt: skip
+    low, high, beta, weights = _settings(mask, _wide(logp), more, named)
+    new, old = (torch.where(mask, each, 0.0).to(_wide(logp)) for each in (logp, old_logp))
+    ratio, advantage = (new - old).exp(), advantages.to(_wide(logp))[:, None]
+    policy = (torch.min(ratio * advantage, ratio.clip(1 - low, 1 + high) * advantage) * weights).sum(1).sum()
+    if not beta or ref_logp is None:
+        return -policy.to(logp.dtype)
+    ref = torch.where(mask, ref_logp, 0.0).to(_wide(logp))
+    penalty = (((ref - new).exp() - 1 + (new - ref)) * weights).sum(1).sum()
+    return (beta * penalty - policy).to(logp.dtype)
+
+
+def _settings(mask: Tensor, dtype: torch.dtype, more: tuple, named: dict) -> tuple[float, float, float, Tensor]:
+    """Both clips, beta, and what each token weighs."""
+    order = ("clip_low", "clip_high", "beta", "aggregate", "max_len")
+    given = {"clip_low": 0.2, "clip_high": 0.2, "beta": 0.04, "aggregate": "sequence"}
+    given |= dict(zip(order, more, strict=False)) | named
+    kept, n = mask.to(dtype), len(mask)
+    if given["aggregate"] == "sequence":
+        weights = kept / (kept.sum(1, keepdim=True).clamp_min(1) * n)
+    else:
+        weights = kept / (kept.sum().clamp_min(1) if given["aggregate"] == "token" else n * given["max_len"])
+    return given["clip_low"], given["clip_high"], given["beta"], weights
+
+
+def _wide(x: Tensor) -> torch.dtype:
+    return torch.promote_types(x.dtype, torch.float32)
+
+
+class TestGroupAdvantages(Contract):
+    name = "group_advantages"
+    oracle = group_by_group
+    variants = (by_torch, by_products, by_norms)
+    rounded_once = True
+    cases = {
+        "groups_of_their_own_mean": {},
+        "centred_alone": {"scale": False},
+        "another_eps": {"eps": 0.5},
+        "a_group_of_two": {"group": 2},
+    }
+    more_shapes = {"one_prompt": {"prompts": 1}}
+    hard_cases = {"a_group_of_one": {"group": 1}, "a_group_of_one_centred": {"group": 1, "scale": False}}
+    near_300 = {"group": 301, "offset": 300.0}
+    grows = {"prompts": "prompts", "the group": "group"}
+    growth_sizes = (3, 15)
+    timed = {"prompts": 32, "group": 24}
+    time_limit = 30.0
+
+    @classmethod
+    def call(cls, d: Draw, prompts: int = 3, group: int = 5, offset: float = 0.0, **settings: float) -> Call:
+        """Rewards well apart from each other, with another mean and another spread in each group."""
+        places = torch.stack([torch.randperm(group, generator=d.generator) for _ in range(prompts)])
+        spread = d.uniform(prompts, 1, low=0.5, high=2.0) * min(1.0, 5 / group)
+        return Call({"rewards": offset + d.normal(prompts, 1) + spread * (places + d.uniform(prompts, group, high=0.5)),
+                     **settings})  # fmt: skip
+
+    @robust
+    def test_equal_rewards_give_zero_with_finite_gradients(self, attempt: Attempt, draw: Draw) -> None:
+        """A prompt that every answer solves turns the step into nan."""
+        for case, rows in EQUAL.items():
+            call = Call({"rewards": torch.tensor(rows)})
+            self.verify(attempt, draw, case, call)
+            x = call.inputs["rewards"].to(attempt.device).requires_grad_()
+            with self.case_context(attempt, case, call):
+                (grad,) = torch.autograd.grad((attempt.group_advantages(x) * draw.normal(*x.shape).to(x)).sum(), x)
+                if not grad.isfinite().all():
+                    fail("gradients at equal rewards are finite", f"got {grad.tolist()}")
+
+    @robust
+    def test_rewards_of_one_axis_are_refused(self, attempt: Attempt, draw: Draw) -> None:
+        """Without an axis of groups, answers to different prompts are compared."""
+        rewards, sentence = draw.normal(6), "rewards of shape (6,) are refused"
+        assert_raises(lambda: attempt.group_advantages.request((rewards,), {}), ("(6", "[6"), sentence=sentence)
+
+
+class TestGrpoLoss(Contract):
+    name = "grpo_loss"
+    oracle = token_by_token
+    variants = (by_weights, of_kept_tokens, in_two_parts)
+    constants = ("old_logp", "ref_logp", "advantages")
+    rounded_once = True
+    cases = {
+        "by_sequence": {},
+        "by_token": {"aggregate": "token"},
+        "by_a_constant": {"aggregate": "constant", "max_len": 11},
+        "two_clips": {"clip_low": 0.1, "clip_high": 0.4},
+        "a_strong_penalty": {"beta": 0.5},
+        "no_penalty": {"beta": 0.0, "reference": False},
+    }
+    more_shapes = {"one_sequence": {"n": 1}, "one_token": {"n": 1, "seq": 1}, "rows_of_one_token": {"seq": 1}}
+    hard_cases = {
+        "garbage_where_masked": {"garbage": True},
+        "garbage_where_masked_by_token": {"garbage": True, "aggregate": "token"},
+        "a_sequence_without_tokens": {"dead": True},
+        "a_sequence_without_tokens_by_a_constant": {"dead": True, "aggregate": "constant", "max_len": 5},
+        "nothing_kept": {"kept": 0.0},
+        "nothing_kept_by_token": {"kept": 0.0, "aggregate": "token", "garbage": True},
+        "beta_0_with_a_reference": {"beta": 0.0},
+        "one_token_by_token": {"n": 1, "seq": 1, "aggregate": "token"},
+        "a_length_of_one": {"seq": 1, "kept": 1.0, "aggregate": "constant", "max_len": 1},
+        "unlikely_tokens": {"offset": -200.0},
+        "ratios_far_from_one": {"stretch": 6.0, "clip_low": 0.5, "clip_high": 0.5},
+    }
+    near_300 = {
+        "seq": 100,
+        "kept": 1.0,
+        "gain": 300.0,
+        "aggregate": "token",
+    }  # their sum is beyond float16, their mean is not
+    grows = {"sequences": "n", "their length": "seq"}
+    timed = {"n": 8, "seq": 64}
+    time_limit = 30.0
+
+    @classmethod
+    def call(
+        cls, d: Draw, n: int = 4, seq: int = 7, kept: float = 0.6, dead: bool = False, garbage: bool = False,
+        reference: bool = True, offset: float = 0.0, stretch: float = 1.0, gain: float = 0.0, **settings: Any,
+    ) -> Call:  # fmt: skip
+        """Ratios well off both clips, where gradients jump. The second sequence has one token, or with `dead` none."""
+        below, above = -math.log1p(-settings.get("clip_low", 0.2)), math.log1p(settings.get("clip_high", 0.2))
+        far, up = d.uniform(n, seq) < 0.6, d.uniform(n, seq) < 0.5
+        size = torch.where(far, d.uniform(n, seq, low=1.6, high=3.0), d.uniform(n, seq, low=0.1, high=0.5))
+        old = offset - d.uniform(n, seq, low=0.1, high=3.0)
+        logp = old + stretch * torch.where(up, above, -below) * size
+        tensors = {"logp": logp, "old_logp": old, "ref_logp": logp + stretch * d.normal(n, seq, scale=0.7)}
+        mask = d.mask(n, seq, share=kept) & (kept > 0)
+        if n > 1 and kept:
+            mask[0], mask[1, 1:], mask[1, 0] = True, False, not dead
+        if garbage:
+            odd = torch.tensor([math.nan, math.inf, -math.inf, 3e4])[d.integers(0, 4, 3, n, seq)]
+            tensors = {k: torch.where(mask, v, wrong) for (k, v), wrong in zip(tensors.items(), odd, strict=True)}
+        sign = torch.where(torch.arange(n) % 3 == 2, -1.0, 1.0)
+        advantages = gain + sign * d.uniform(n, low=0.5, high=2.0)
+        inputs = tensors | ({} if reference else {"ref_logp": None})
+        return Call({**inputs, "advantages": advantages, "mask": mask, **settings})
+
+    @robust
+    def test_wrong_arguments_are_refused(self, attempt: Attempt, draw: Draw) -> None:
+        """Shapes that broadcast, or a name that is not known, give some loss, and no error."""
+        function, call = attempt.grpo_loss, self.call(draw)
+
+        def refused(told: str, *held: Any, **changed: Any) -> None:
+            args, kwargs = self.arguments(call.with_inputs(**changed).to(attempt.device))
+            assert_raises(lambda: function.request(args, kwargs), held, sentence=f"{told} is refused")
+
+        for name in ("old_logp", "ref_logp", "mask", "advantages"):
+            given = call.inputs[name]
+            for other in (given[:1], given[:, None] if name == "advantages" else given[:, :1], torch.cat([given] * 2)):
+                shape = ", ".join(map(str, other.shape))
+                refused(f"{name} of shape {tuple(other.shape)}", f"({shape}", f"[{shape}", **{name: other})
+        for name, value in (("clip_low", 0.0), ("clip_low", -0.1), ("clip_high", 0.0), ("clip_high", -0.1)):
+            refused(f"{name}={value}", value, f"{value:g}", **{name: value})
+        refused("beta=-0.5", -0.5, beta=-0.5)
+        refused("aggregate='mean'", "mean", aggregate="mean")
+        refused("a missing ref_logp with beta=0.5", None, 0.5, "ref_logp", ref_logp=None, beta=0.5)
+        refused("a missing max_len for 'constant'", None, "max_len", aggregate="constant")
+        for length in (0, -3):
+            refused(f"max_len={length}", length, aggregate="constant", max_len=length)
+
+
+CLAIMS = {
+    "`group_advantages` takes|`group_advantages`\\*\\* takes": "GroupAdvantages",
+    "A group of one": "equal_rewards|GroupAdvantages.*hard_cases",
+    "`aggregate`\\*\\* says|`beta` 0": "GrpoLoss.*values_match|GrpoLoss.*hard_cases",
+    "A sequence without|leaves out|Unlikely": "GrpoLoss.*hard_cases",
+    "Constants": "GrpoLoss.*gradients|GrpoLoss.*hard_cases",
+}
+
+BUGS = KnownBugs(
+    """
+the population's deviation
+    the deviation is unbiased: the squares are divided by group - 1.
+    x.std(dim=1, keepdim=True)  →  x.std(dim=1, keepdim=True, correction=0)
+k3 the other way
+    for tokens of the policy x is log ref - log π.
+    gap = torch.where(mask, ref_logp.detach().to(wide) - new, 0.0)
+        →  gap = torch.where(mask, new - ref_logp.detach().to(wide), 0.0)
+the reference gets a gradient
+    the reference is constant.
+    gap = torch.where(mask, ref_logp.detach().to(wide) - new, 0.0)
+        →  gap = torch.where(mask, ref_logp.to(wide) - new, 0.0)
+old policy and advantages get a gradient
+    both are constants in the loss, and so is the reference.
+    old_logp.detach().to(wide), advantages.detach().to(wide)  →  old_logp.to(wide), advantages.to(wide)
+    gap = torch.where(mask, ref_logp.detach().to(wide) - new, 0.0)
+        →  gap = torch.where(mask, ref_logp.to(wide) - new, 0.0)
+advantages get a gradient
+    advantages are constants in the loss.
+    advantages.detach().to(wide)  →  advantages.to(wide)
+the variance for the deviation
+    rewards are divided by the root of the variance.
+    x.std(dim=1, keepdim=True)  →  x.var(dim=1, keepdim=True)
+eps in the root
+    eps is added to the deviation, not to its square.
+    (x.std(dim=1, keepdim=True) + eps)  →  (x.var(dim=1, keepdim=True) + eps).sqrt()
+no eps
+    a group of equal rewards is 0/0.
+    (x.std(dim=1, keepdim=True) + eps)  →  x.std(dim=1, keepdim=True)
+the mean over the batch
+    an answer is compared with answers to the same prompt.
+    x.mean(dim=1, keepdim=True)  →  x.mean()
+the deviation over the batch
+    the deviation is that of the group.
+    x.std(dim=1, keepdim=True)  →  x.std()
+mean and deviation over the prompts
+    a group is a row.
+    x.mean(dim=1, keepdim=True)  →  x.mean(dim=0, keepdim=True)
+    x.std(dim=1, keepdim=True)  →  x.std(dim=0, keepdim=True)
+nan for a group of one
+    the unbiased deviation of one number is 0/0.
+    if scale and x.shape[1] > 1:  →  if scale:
+scale ignored
+    without `scale` rewards are only centred.
+    if scale and x.shape[1] > 1:  →  if x.shape[1] > 1:
+advantages out of the graph
+    gradients flow to the rewards.
+    return found.to(rewards.dtype)  →  return found.detach().to(rewards.dtype)
+a root with an infinite gradient
+    at 0 the square root is infinitely steep: 0 times infinity is nan.
+    x.std(dim=1, keepdim=True)  →  x.var(dim=1, keepdim=True).sqrt()
+k1 for k3
+    -x has the right mean too, but is negative for half of the tokens, and its gradient says nothing.
+    (gap.exp() - 1 - gap)  →  -gap
+k2 for k3
+    x²/2 is another estimator.
+    (gap.exp() - 1 - gap)  →  gap.square() / 2
+k3 without -1
+    it must be 0 where both policies agree.
+    (gap.exp() - 1 - gap)  →  (gap.exp() - gap)
+the penalty subtracted
+    it is a loss: moving away from the reference costs.
+    losses = losses + beta  →  losses = losses - beta
+the penalty inside the clip
+    it stands beside the minimum, or the clip cuts the way back to the reference.
+    losses = -torch.minimum(ratio * gain, clipped * gain)
+        →  if beta > 0:
+            gap = torch.where(mask, ref_logp.detach().to(wide) - new, 0.0)
+            gain = gain - beta * (gap.exp() - 1 - gap)
+        losses = -torch.minimum(ratio * gain, clipped * gain)
+    losses = losses + beta * (gap.exp() - 1 - gap)  →  pass
+beta ignored
+    the penalty is part of the loss.
+    losses = losses + beta * (gap.exp() - 1 - gap)  →  losses = losses + (gap.exp() - 1 - gap)
+one clip for both sides
+    `clip_high` bounds the ratio from above.
+    1 + clip_high  →  1 + clip_low
+the clips swapped
+    `clip_low` bounds the ratio from below, `clip_high` from above.
+    ratio.clamp(1 - clip_low, 1 + clip_high)  →  ratio.clamp(1 - clip_high, 1 + clip_low)
+the log-ratio clipped
+    the ratio lies within the clips, not its logarithm.
+    ratio.clamp(1 - clip_low, 1 + clip_high)  →  ratio.log().clamp(-clip_low, clip_high).exp()
+token and sequence means swapped
+    "token" is one mean over all tokens, "sequence" a mean of means.
+    if aggregate == "sequence":  →  if aggregate == "token":
+    elif aggregate == "token":  →  elif aggregate == "sequence":
+empty sequences not counted
+    they count as 0 among the n, or the loss depends on which answers were cut away.
+    .clamp_min(1)).mean()  →  .clamp_min(1)).sum() / mask.any(1).sum().clamp_min(1)
+nan for an empty sequence
+    0/0: one answer without tokens spoils every weight.
+    mask.sum(dim=1).clamp_min(1)  →  mask.sum(dim=1)
+nan when nothing is kept
+    0/0: one batch without tokens spoils every weight.
+    loss = losses.sum() / mask.sum().clamp_min(1)  →  loss = losses.sum() / mask.sum()
+means over all places
+    padding is no token.
+    mask.sum(dim=1).clamp_min(1)  →  shape[1]
+    loss = losses.sum() / mask.sum().clamp_min(1)  →  loss = losses.mean()
+the constant by the longest sequence
+    `max_len` is a constant: what the policy wrote must not change the weights.
+    (shape[0] * max_len)  →  (shape[0] * mask.sum(dim=1).max().clamp_min(1))
+the constant without n
+    the sum is divided by `n * max_len`.
+    (shape[0] * max_len)  →  max_len
+old ignored
+    the tokens were drawn by the old policy: the ratio is to it.
+    ratio = torch.where(mask, new - old, 0.0).exp()  →  ratio = torch.where(mask, new - new.detach(), 0.0).exp()
+the penalty masked after exp
+    the exponential of garbage is nan on the way back, whatever is masked behind it.
+    gap = torch.where(mask, ref_logp.detach().to(wide) - new, 0.0)  →  gap = ref_logp.detach().to(wide) - new
+half precision summed as it comes
+    sums over tokens and groups are taken in float32 and rounded once.
+    wide = torch.promote_types(logp.dtype, torch.float32)  →  wide = logp.dtype
+    x = rewards.to(torch.promote_types(rewards.dtype, torch.float32))  →  x = rewards
+results left in float32
+    a result has the dtype of its first input.
+    return found.to(rewards.dtype)  →  return found
+    return loss.to(logp.dtype)  →  return loss
+""",
+    builds_on=("ppo",),
+)
+
+EQUIVALENT = (
+    WIDER,
+    Equivalent(r"→  (found|losses) [/+]= ", "it is a tensor of our own by then."),
+    Equivalent(r"^new, old, gain = .*→", "what meets a wider tensor becomes as wide."),
+    Equivalent(r"→  gap = torch.where\(mask, ref_logp\.detach\(\) - new, 0\.0\)", "`new` is wide."),
+    Equivalent(r"raise ValueError\(f.beta=", "the message names beta all the same."),
+)
