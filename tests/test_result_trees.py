@@ -372,6 +372,18 @@ WRONG = {
         """,
         "a .grad was changed",
     ),
+    "an optimiser that gives parameters other memory": (
+        """
+        class Descent(torch.optim.Optimizer):
+            def __init__(self, params, lr=0.1): super().__init__(params, {"lr": lr})
+            def step(self):
+                for g in self.param_groups:
+                    for p in g["params"]:
+                        if p.grad is not None:
+                            p.data = p.data - g["lr"] * p.grad
+        """,
+        "a parameter lies elsewhere in memory",
+    ),
     "lr read once": (
         """
         class Descent(torch.optim.Optimizer):

@@ -254,7 +254,7 @@ class Module(Callee):
         return self._ours(self.ask(do="describe", target=self.target))
 
     def outline(self) -> Message:
-        """Shapes of parameters by name, and which of them are trainable."""
+        """Shapes of parameters by name, which of them are trainable, and a number for each tensor object."""
         return self._ours(self.ask(do="outline", target=self.target))
 
     def _ours(self, told: Message) -> Message:

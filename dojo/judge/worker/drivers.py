@@ -10,6 +10,13 @@ from torch import Tensor
 
 from dojo.judge.protocol import Message
 
+MOVED = "a parameter lies elsewhere in memory: views of it keep the old values"
+
+# Some methods first import the whole compiler, seconds of work, to be left alone by it: they are told that they are.
+for _each in vars(torch.optim.Optimizer).values():
+    if hasattr(_each, "__wrapped__"):
+        setattr(_each.__wrapped__, "__dynamo_disable", _each.__wrapped__)
+
 
 def optimise(
     make: Callable[..., Any],
@@ -20,12 +27,13 @@ def optimise(
 ) -> Message:
     """Build an optimiser over leaves with these values, and take steps.
 
-    A group is a dict of settings whose `params` are numbers of leaves; without groups the optimiser gets the leaves in
-    a list. A step is `grads`, one for each leaf or None, and `settings`, which are written into `param_groups` by group
-    before it. What comes back is every leaf after each step, and what a step did that it may not.
+    A group is a dict of settings whose `params` are numbers of leaves; without groups the optimiser gets the leaves as
+    `model.parameters()` gives them. A step is `grads`, one for each leaf or None, and `settings`, which are written
+    into `param_groups` by group before it. What comes back is every leaf after each step, and what a step did that it
+    may not.
     """
     leaves = [torch.nn.Parameter(value.clone()) for value in values]
-    given: list[Any] = list(leaves)
+    given: Any = iter(leaves)
     if groups is not None:
         given = [group | {"params": [leaves[number] for number in group["params"]]} for group in groups]
     optimiser = make(given, **settings)
@@ -34,10 +42,13 @@ def optimise(
         for group, changed in zip(optimiser.param_groups, step.get("settings", ()), strict=False):
             group.update(changed)
         kept = [None if grad is None else grad.clone() for grad in step["grads"]]
+        places = [leaf.data_ptr() for leaf in leaves]
         for leaf, grad in zip(leaves, step["grads"], strict=True):
             leaf.grad = grad
         optimiser.step()
-        seen += [f"step {number}: {fact}" for fact in _misdeeds(optimiser, leaves, step["grads"], kept)]
+        facts = _misdeeds(optimiser, leaves, step["grads"], kept)
+        facts += [MOVED] if places != [leaf.data_ptr() for leaf in leaves] else []
+        seen += [f"step {number}: {fact}" for fact in facts]
         trace.append([leaf.detach().clone() for leaf in leaves])
     optimiser.zero_grad()
     if any(leaf.grad is not None for leaf in leaves):

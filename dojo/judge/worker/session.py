@@ -92,9 +92,7 @@ class Session:
         """Call a function, a class, a kept object or a method of one; a module that comes back is kept here."""
         function = self.resolve(target)
         function = getattr(function, method) if method else function
-        args, kwargs = protocol.mapped(
-            lambda v: self.resolve(v) if isinstance(v, protocol.Remote) else v, (args, kwargs)
-        )
+        args, kwargs = protocol.mapped(self.here, (args, kwargs))
         reply: Message = {}
         if watch:
             settle()
@@ -200,11 +198,12 @@ class Session:
         }
 
     def outline(self, target: protocol.Remote) -> Message:
-        """The shapes of a module's parameters, and which of them are trainable."""
+        """The shapes of a module's parameters, which of them are trainable, and a number for each tensor object."""
         named = dict(nn.Module.named_parameters(self.objects[target.number]))
         return {
             "shapes": {k: tuple(p.shape) for k, p in named.items()},
             "trainable": [k for k, p in named.items() if p.requires_grad],
+            "objects": {k: id(p) for k, p in named.items()},
         }
 
     def assign(self, target: protocol.Remote, values: dict[str, Tensor]) -> Message:

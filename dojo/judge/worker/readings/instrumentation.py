@@ -182,8 +182,10 @@ def watching(functions: list[str]) -> Iterator[Watching]:
 def _codes(name: str) -> list[Any]:
     """The code behind a dotted name, without its decorators; for a module class, that of its `forward`."""
     value: Any = sys.modules["torch"]
-    for part in name.split(".")[1:]:
-        value = getattr(value, part, None)  # torch loads some of itself on demand
+    path = name.split(".")
+    for depth, part in enumerate(path[1:], 2):
+        # torch loads some of itself on demand, and takes the names of some modules away.
+        value = getattr(value, part, None) or sys.modules.get(".".join(path[:depth]))
     if isinstance(value, type) and issubclass(value, nn.Module):
         value = value.forward
     value = inspect.unwrap(value)
