@@ -33,7 +33,7 @@
 # $A = -1$ it loses `1.5`, with a gradient of `1.5` for `logp`: it went the wrong way and is called back. A ratio of
 # 0.5 loses `-0.5` (gradient `-0.5`) with $A = 1$ and `0.8` (none) with $A = -1$.
 #
-# **Sources:** Schulman et al. 2017: Proximal Policy Optimization Algorithms,
+# **Builds on** kl_estimators. **Sources:** Schulman et al. 2017: Proximal Policy Optimization Algorithms,
 # [arXiv:1707.06347](https://arxiv.org/abs/1707.06347).
 
 # %% tags=["active-ipynb", "example"]

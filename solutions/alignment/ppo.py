@@ -12,7 +12,7 @@
 #     title: PPO's losses
 #     level: 3
 #     minutes: 20
-#     builds_on: []
+#     builds_on: [kl_estimators]
 #     sources:
 #       - "Schulman et al. 2017: Proximal Policy Optimization Algorithms, arXiv:1707.06347"
 # ---
