@@ -21,6 +21,7 @@ from dojo.contracts import (
     fail,
     match,
     oracles,
+    tensor,
 )
 from dojo.judge.proxy import Module
 
@@ -140,7 +141,8 @@ class TestMiniGPT(ModuleContract):
             expected = self.right_loss(made)[0]
             with self.case_context(attempt, case, made):
                 got = self.ask(attempt, "loss", self.ready(attempt, made), made.inputs["ids"])["value"]
-                match(got.double(), expected, 1e-4 * expected.abs(), "loss matches the definition", "")
+                got = tensor(got, attempt.device).cpu().double()
+                match(got, expected, 1e-4 * expected.abs(), "loss matches the definition", "")
 
     @core
     def test_train_gives_the_losses_before_each_step_without_dropout(self, attempt: Attempt, draw: Draw) -> None:
@@ -158,12 +160,12 @@ class TestMiniGPT(ModuleContract):
             found = trained.describe()
             expected = self.right_loss(made)[1]
             for name, value in found["parameters"].items():
-                match(value, made.params[name], None, f"a learning rate of 0 keeps the weights: {name}", "out in")
+                match(value.cpu(), made.params[name], None, f"a learning rate of 0 keeps the weights: {name}", "out in")
             for name, got in found["gradients"].items():
                 if got.any():
                     sentence = f"each step follows the gradient of its own loss alone: {name}"
                     allowed = 1e-3 * expected[name].abs() + 1e-5
-                    match(got.double(), expected[name], allowed, sentence, "out in")
+                    match(got.cpu().double(), expected[name], allowed, sentence, "out in")
 
     @core
     def test_train_makes_the_loss_fall(self, attempt: Attempt, draw: Draw) -> None:
@@ -187,7 +189,8 @@ class TestMiniGPT(ModuleContract):
     def test_the_model_is_in_training_mode_after_train(self, attempt: Attempt, draw: Draw) -> None:
         made = self.call(draw, dropout=0.5)
         _, trained = self.trained(attempt, made, 1, 0.0)
-        first, second = (trained.request((made.inputs["ids"],), {})["value"] for _ in range(2))
+        ids = made.inputs["ids"].to(attempt.device)
+        first, second = (trained.request((ids,), {})["value"] for _ in range(2))
         if torch.equal(first, second):
             fail("the model is in training mode after train", "dropout=0.5: two calls afterwards gave the same")
 
