@@ -58,7 +58,7 @@ def test_margins_name_the_largest_error() -> None:
 
 @pytest.mark.parametrize("name", ["mutants", "soak", "bench", "margins", "clocks"])
 def test_a_wrong_name_is_told_in_a_sentence(name: str) -> None:
-    assert "did you mean rope?" in run(name, "rpoe", status=2)
+    assert "did you mean rope" in run(name, "rpoe", status=2)
 
 
 def test_without_a_gpu_the_bench_says_so() -> None:

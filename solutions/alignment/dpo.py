@@ -153,8 +153,8 @@ def dpo_loss(
 # $\ln \sigma(m) = \min(m, 0) - \ln(1 + e^{-|m|})$ is what `logsigmoid` computes. The sigmoid itself is 0 in float32
 # below $-89$.
 #
-# **What it costs.** Four forward passes, two of them with gradients, and two models in memory. The logits dominate:
-# 4 bytes for each of pairs × 2 × tokens × vocabulary in float32.
+# **What it costs.** Four forward passes, two of them with gradients, and two models in memory. The loss itself takes
+# $O(t\, n)$ time for $t$ tokens and $n$ classes. The logits dominate: $4\, t\, n$ bytes in float32 for each model.
 #
 # ## The other formulation
 #

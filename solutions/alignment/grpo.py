@@ -189,7 +189,8 @@ def grpo_loss(
 # are punished too little. By token, all of the batch count alike, so long answers dominate it. By a constant, a token's
 # weight depends on nothing that the policy does.
 #
-# **What it costs.** $O(n \cdot seq)$, some fifteen elementwise operations on `(n, seq)`, next to nothing. The
+# **What it costs.** $O(\text{tokens})$ time, some fifteen elementwise operations with 4 bytes a token each, next to
+# nothing. The
 # reference's log-probabilities cost a forward pass of a second model; with $\beta = 0$ both go.
 #
 # ## The other formulation

@@ -157,7 +157,7 @@ def kl_exact(
 # $x = 10^{-3}$ in float32 $k_3 = 5 \cdot 10^{-7}$ is right to 4 digits, without `expm1` hardly to one.
 #
 # **What it costs.** The estimates take $O(1)$ a token beside the two forward passes. The exact value takes $O(n)$, and
-# both models' logits at once: with a vocabulary of 128,000 in float32 1 MB a token.
+# both models' logits at once: with a vocabulary of 128,000 a million bytes a token in float32.
 #
 # ## The other formulation
 #

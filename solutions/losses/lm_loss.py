@@ -123,8 +123,9 @@ def lm_loss(
 #
 # `where` and not a product: $-\ln p$ of a token that is left out may be infinite, and $0 \cdot \infty$ is nan.
 #
-# **What it costs.** Little beside the model's last projection, and much memory: the float32 logits and their gradient
-# take 8 bytes for each token and class. `int(count)` waits for a GPU; `count.clamp_min(1)` would not.
+# **What it costs.** $O(t\, n)$ time for $t$ tokens and $n$ classes, little beside the model's last projection, and much
+# memory: the float32 logits and their gradient take $8\, t\, n$ bytes. `int(count)` waits for a GPU;
+# `count.clamp_min(1)` would not.
 #
 # ## The other formulation
 #
