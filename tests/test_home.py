@@ -78,13 +78,13 @@ def test_keys_pick_a_kata_and_the_list_scrolls(terminals) -> None:
     assert picked(terminal.shows(f"katas/{last.track}/{last.name}.py")) == last.name
     terminal.press("down", "page down")
     terminal.resize(30, 110)
-    assert picked(terminal.shows(f"{last.title:<44}{last.minutes:>3} min")) == last.name
+    assert picked(terminal.shows(f"{last.title:<44.44}{last.minutes:>3} min")) == last.name
     terminal.press("q")
     assert terminal.status() == 0
 
 
 def test_a_key_runs_the_command_of_that_name_and_shows_what_to_type(terminals) -> None:
-    terminal = terminals()
+    terminal = terminals(rows=60)
     terminal.shows("quit")
     terminal.press("r")
     lines = terminal.shows("any key goes back", without="quit")

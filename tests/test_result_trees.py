@@ -443,8 +443,8 @@ def test_a_grader_that_cannot_be_imported_is_told_as_its_own_fault(
     monkeypatch.setattr(catalog, "ROOT", tmp_path)
     for folder, text in {"solutions": MASTER, "graders": "import nothing_of_the_kind\n", "katas": ""}.items():
         (tmp_path / folder / "basics").mkdir(parents=True)
-        (tmp_path / folder / "basics" / "made.py").write_text(text)
-    verdict = run([Entry(catalog.katas(tmp_path)["made"], MASTER, "made.py", "")], Options(SEED), server)[0]
+        (tmp_path / folder / "basics" / "broken.py").write_text(text)
+    verdict = run([Entry(catalog.katas(tmp_path)["broken"], MASTER, "broken.py", "")], Options(SEED), server)[0]
     assert verdict.verdict == "failed"
     assert "our fault, not yours: the grader cannot be read" in verdict.checks[0].message
     assert "nothing_of_the_kind" in verdict.checks[0].message

@@ -78,7 +78,7 @@ class Practice:
         """A track with how much of it is passed."""
         own = self.tracks()[track]
         done = sum(self.standings[kata.name].passed for kata in own)
-        return Text.assemble((f"{track:<12}", "bold"), bar(done, len(own), 24, plain))
+        return Text.assemble((f"{track:<13}", "bold"), bar(done, len(own), 24, plain))
 
     def row(self, kata: Kata, picked: bool, wide: bool) -> Text:
         """A kata with par and state, and what is due or planned of it."""

@@ -36,7 +36,7 @@
 # $q = (\frac12, \frac12)$ the exact value is $\frac34 \ln \frac32 + \frac14 \ln \frac12 = 0.13081$.
 #
 # **Builds on** cross_entropy. **Sources:** Schulman 2020: Approximating KL Divergence,
-# http://joschu.net/blog/kl-approx.html; Shao et al. 2024: DeepSeekMath (GRPO, with k3),
+# https://joschu.net/blog/kl-approx.html; Shao et al. 2024: DeepSeekMath (GRPO, with k3),
 # [arXiv:2402.03300](https://arxiv.org/abs/2402.03300).
 
 # %% tags=["active-ipynb", "example"]

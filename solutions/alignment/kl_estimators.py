@@ -14,7 +14,7 @@
 #     minutes: 12
 #     builds_on: [cross_entropy]
 #     sources:
-#       - "Schulman 2020: Approximating KL Divergence, http://joschu.net/blog/kl-approx.html"
+#       - "Schulman 2020: Approximating KL Divergence, https://joschu.net/blog/kl-approx.html"
 #       - "Shao et al. 2024: DeepSeekMath (GRPO, with k3), arXiv:2402.03300"
 # ---
 
@@ -203,7 +203,7 @@ def kl_exact(
 # - A KL is small and $k_1$ is not: single terms of both signs are much larger than their mean.
 # - $k_3$ adds a term of mean 0 that is correlated with $k_1$, a control variate: the mean stays, the variance falls.
 #
-# Source: Schulman 2020, Approximating KL Divergence, http://joschu.net/blog/kl-approx.html.
+# Source: Schulman 2020, Approximating KL Divergence, https://joschu.net/blog/kl-approx.html.
 #
 # ### When is $k_3$ worse than $k_1$?
 #
@@ -211,7 +211,7 @@ def kl_exact(
 #   94.
 # - Its variance may be infinite where $q / p$ is unbounded; $k_1$ grows only with the logarithm.
 #
-# Source: Schulman 2020, Approximating KL Divergence, http://joschu.net/blog/kl-approx.html.
+# Source: Schulman 2020, Approximating KL Divergence, https://joschu.net/blog/kl-approx.html.
 #
 # ### Is the gradient of an unbiased estimate unbiased?
 #

@@ -9,7 +9,7 @@
 #     language: python
 #     name: python3
 #   dojo:
-#     title: A small GPT with four bugs, and the test for it
+#     title: A small GPT with four bugs, and its test
 #     level: 3
 #     minutes: 40
 #     builds_on: [mha, block, lm]
@@ -412,7 +412,7 @@ def test(program) -> None:
 # - 30 would be one: the head, or the embedding tied to it, starts too large.
 # - Far below $\ln V$ before any step would be a leak of the targets.
 #
-# Source: Karpathy 2019, A Recipe for Training Neural Networks, “verify loss @ init”.
+# Source: Karpathy 2019, A Recipe for Training Neural Networks, https://karpathy.github.io/2019/04/25/recipe/.
 #
 # ### The loss on one sentence falls to 0 within ten steps. What do you check first?
 #
@@ -421,8 +421,7 @@ def test(program) -> None:
 # - That noise is not learnt: on many random rows a right model stays near $\ln V$ for some time, a leaking one falls.
 # - It may be right: a model with learned positions learns one sentence by heart in ten steps.
 #
-# Source: Karpathy 2019, A Recipe for Training Neural Networks, “overfit one batch” and “use backprop to chart
-# dependencies”.
+# Source: Karpathy 2019, A Recipe for Training Neural Networks, https://karpathy.github.io/2019/04/25/recipe/.
 #
 # ### How do you find out by gradients alone which inputs a position depends on?
 #
@@ -430,7 +429,7 @@ def test(program) -> None:
 # - It must be 0 at every later position, and must not be 0 at any earlier one.
 # - The same at the first axis finds mixing across the batch.
 #
-# Source: Karpathy 2019, A Recipe for Training Neural Networks, “use backprop to chart dependencies”.
+# Source: Karpathy 2019, A Recipe for Training Neural Networks, https://karpathy.github.io/2019/04/25/recipe/.
 #
 # ### Why does a wrong scale of the scores hardly show in training?
 #
@@ -449,8 +448,8 @@ def test(program) -> None:
 # - Adam hides it longer, since it divides by the size of what it is given.
 # - Adding gradients up is right where it is meant: accumulation over microbatches, each loss divided by their number.
 #
-# Source: PyTorch documentation, torch.optim.Optimizer.zero_grad; Sutskever et al. 2013, On the importance of
-# initialization and momentum in deep learning.
+# Source: PyTorch, torch.optim.Optimizer.zero_grad,
+# https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html.
 #
 # ### Now add a KV cache. Which tests do you write first?
 #
@@ -466,4 +465,4 @@ def test(program) -> None:
 # - Over several devices or microbatches sums and counts are added up first, and divided once.
 # - The two differ as soon as rows have unequal lengths, and the difference is no constant.
 #
-# Source: Hugging Face blog 2024, Fixing Gradient Accumulation.
+# Source: Hugging Face 2024, Fixing Gradient Accumulation, https://huggingface.co/blog/gradient_accumulation.
