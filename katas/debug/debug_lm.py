@@ -5,7 +5,7 @@
 # y = h + W_2\,\mathrm{gelu}\big(W_1\,\mathrm{norm}_2(h)\big)$$
 #
 # $$\mathrm{loss} = -\frac{1}{|T|} \sum_{(b, t) \in T} \log p\big(\mathrm{ids}_{b, t+1} \mid
-# \mathrm{ids}_{b, 0 \ldots t}\big), \qquad T = \{(b, t) : \mathrm{ids}_{b, t+1} \neq 0\}$$
+# \mathrm{ids}_{b, 0 \ldots t}\big), \qquad T \text{: all } (b, t) \text{ with } \mathrm{ids}_{b, t+1} \ge 1$$
 #
 # The program below runs, and it trains. It has **four bugs**, each in a line or two. Find them by running it. Then hand
 # in one file with both:

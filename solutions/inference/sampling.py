@@ -22,7 +22,7 @@
 # # Sampling the next token
 #
 # $$p_i = \frac{e^{x_i / T}}{\sum_j e^{x_j / T}}, \qquad
-# \mathrm{id}(u) = \min \Big\{ i : \sum_{j \le i} p_j > u \Big\}$$
+# \mathrm{id}(u) = \min\, i \ \text{ with } \sum_{j \le i} p_j > u$$
 #
 # A model gives logits $x$. What is drawn from them is a choice: the temperature $T$ sharpens or flattens the
 # distribution, filters cut its tail, and a uniform number $u$ picks a token.
