@@ -26,7 +26,8 @@ HERE = Path(__file__).parent
 TESTS = HERE / "tests_of_candidates"
 GOOD = (TESTS / "good.py").read_text()
 
-# A made-up kata: RMSNorm with two bugs in its stub.
+# A made-up kata: RMSNorm with two bugs in its stub. Its grader is no module of the real kata's name.
+TRACK = "debug"
 HANDED_OUT = {
     "mean_square = wide.square().mean(dim=-1, keepdim=True)": "wide.square().sum(dim=-1, keepdim=True)",
     "normed = wide * torch.rsqrt(mean_square + self.eps)": "wide * torch.rsqrt(mean_square)",
@@ -72,11 +73,11 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Kata:
         "katas": "",
     }
     for folder, content in places.items():
-        (root / folder / "basics").mkdir(parents=True)
-        (root / folder / "basics" / "rmsnorm.py").write_text(content)
+        (root / folder / TRACK).mkdir(parents=True)
+        (root / folder / TRACK / "rmsnorm.py").write_text(content)
     attempts = HERE / "attempts" / "basics"
-    shutil.copytree(attempts / "rmsnorm", root / "tests" / "attempts" / "basics" / "rmsnorm")
-    shutil.copy(attempts / "rmsnorm.txt", root / "tests" / "attempts" / "basics")
+    shutil.copytree(attempts / "rmsnorm", root / "tests" / "attempts" / TRACK / "rmsnorm")
+    shutil.copy(attempts / "rmsnorm.txt", root / "tests" / "attempts" / TRACK)
     return catalog.katas(root)["rmsnorm"]
 
 

@@ -58,7 +58,7 @@ def test_it_shows_where_one_stands_and_fits(terminals, rows: int, columns: int) 
     assert picked(lines) == "embedding"
     if rows >= 24:
         assert "the interview is in 18 days" in lines[0]
-        assert lines[3] == "basics      ━━╌╌╌╌╌╌╌╌╌╌ 1 of 6"
+        assert lines[3] == "basics       ━━╌╌╌╌╌╌╌╌╌╌ 1 of 6"
         assert any(line.startswith("↑↓ pick · e edit · s show") for line in lines)
     titled = any("embedding" in line and "Token embedding" in line for line in lines if line.startswith("›"))
     assert titled == (columns >= 100)

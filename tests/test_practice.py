@@ -51,10 +51,11 @@ def write(project: Path, kind: str, text: str) -> Callable[..., None]:
 
 def test_a_mock_grades_every_save_gives_hints_and_ends_with_a_scorecard(project: Path) -> None:
     stub = (project / "katas" / "attention" / "causal_mask.py").read_bytes()
+
     steps = [
         ("from now", write(project, "mocks", WRONG)),
         ("just this", terminal.press(b"h\n")),
-        ("hint 1 of", write(project, "mocks", RIGHT)),
+        ("hint 1 of", terminal.after(1.1, write(project, "mocks", RIGHT))),  # red for less than a second is not told
         LEAVE,
     ]
     shown, status = terminal.run(["mock", "causal_mask", "--minutes", "3"], steps, project)
