@@ -42,6 +42,11 @@ def test_results_come_in_the_order_of_the_items_and_the_processes_end(server: Fo
     assert children_of(server) == [], "the fork servers that were split off are gone too"
 
 
+def test_nothing_to_do_is_done_at_once(server: ForkServer) -> None:
+    with WorkerPool(slowly, server, 1) as pool:
+        assert pool.map([]) == []
+
+
 def test_what_fails_in_a_process_is_told_where_it_was_asked(server: ForkServer) -> None:
     with WorkerPool(slowly, server, 1) as pool, pytest.raises(RuntimeError, match="item 99 is no good"):
         pool.map([99])

@@ -242,6 +242,13 @@ def test_the_solution_is_hidden_until_a_pass_or_spoil(kata, capsys):
     assert "It is a sum." in capsys.readouterr().out
 
 
+def test_where_a_test_is_written_reveal_names_the_mistakes_that_it_is_held_against(capsys):
+    assert katas.reveal(catalog.katas()["debug_lm"], spoil=True) == 0
+    out = capsys.readouterr().out
+    assert "- zero_grad missing (planted)" in out
+    assert "- masking: mask after the softmax" in out
+
+
 def test_without_a_readable_history_list_and_reveal_say_what_they_cannot_know(kata, capsys):
     database.home().mkdir()
     database.place().write_bytes(b"no database" * 1000)

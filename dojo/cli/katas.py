@@ -189,6 +189,8 @@ def reset(words: list[str], yes: bool = False) -> int:
 
 def reveal(kata: Kata, spoil: bool = False, as_notebook: bool = False) -> int:
     """Show the solution and what there is to say about it, printed or as a notebook, to those who passed or insist."""
+    from dojo.practice.hunt import with_test
+
     hidden = progress.stays_hidden(kata, spoil)
     if hidden:
         print(hidden)
@@ -198,7 +200,11 @@ def reveal(kata: Kata, spoil: bool = False, as_notebook: bool = False) -> int:
         return 0
     _show_code(master.solution_code(master.read_text(kata.master)))
     print()
-    Screen(sys.stdout).markdown(master.explanation(kata))
+    screen = Screen(sys.stdout)
+    screen.markdown(master.explanation(kata))
+    if mistakes := with_test.held_against(kata):
+        print()
+        screen.markdown(mistakes)
     return 0
 
 

@@ -61,7 +61,7 @@ class WorkerPool:
 
     def results(self, timeout: float | None, finished: Callable[[Any], None] = lambda result: None) -> list[Any] | None:
         """The results, once all are there; None when nothing, or not the last, has come in `timeout` seconds."""
-        ready = wait([process.channel for process in self._busy], timeout)
+        ready = wait([process.channel for process in self._busy], timeout) if self._busy else []
         for process in [each for each in self._busy if each.channel in ready]:
             number, result = process.take()
             self._results[number] = result

@@ -8,7 +8,7 @@ import re
 import textwrap
 from typing import TYPE_CHECKING
 
-from dojo.content import master
+from dojo.content import catalog, master
 from dojo.content.catalog import Trouble
 from dojo.grading.options import Options
 from dojo.practice.hunt import planting
@@ -106,6 +106,16 @@ def usual(kata: Kata) -> int:
 def asks(kata: Kata) -> bool:
     """Whether attempts at this kata always have a test."""
     return TEST in master.names(kata)
+
+
+def held_against(kata: Kata) -> str:
+    """The mistakes that a test of this kata is held against, in Markdown; nothing where no test is asked for."""
+    if not asks(kata):
+        return ""
+    given = catalog.load(kata.grader).Testtest.material()
+    planted = [f"- {name} (planted)" for name in given.planted]
+    further = [f"- {kind}: {name}" for name, kind in sorted(given.kinds.items(), key=lambda each: each[::-1])]
+    return "\n".join(["**What a test is held against.**", "", *planted, *further])
 
 
 def told(verdict: Verdict | None) -> list[str]:
