@@ -18,6 +18,7 @@ from pathlib import Path
 import pyte
 
 PATIENCE = 60.0
+OTHER_SCREEN_LEFT, EMPTIED = b"\x1b[?1049l", b"\x1b[2J\x1b[H"  # pyte has one screen, which a terminal would bring back
 KEYS = {"down": b"\x1b[B", "up": b"\x1bOA", "end": b"\x1b[F", "page down": b"\x1b[6~"}
 
 Step = tuple[str, Callable[[int, int], None]]  # wait for these words, then do this with (terminal, process)
@@ -119,7 +120,8 @@ class Terminal:
             elif words in (shown := "\n".join(self.screen.display)) and without not in shown:
                 break
         lines = [line.rstrip() for line in self.screen.display]
-        assert words in "\n".join(lines), "\n".join(lines)
+        shown = "\n".join(lines)
+        assert words in shown and without not in shown, shown
         return lines
 
     def status(self) -> int:
@@ -146,7 +148,7 @@ class Terminal:
     def _read(self) -> None:
         piece = os.read(self.end, 1 << 16)
         self.bytes += piece
-        self.stream.feed(piece)
+        self.stream.feed(piece.replace(OTHER_SCREEN_LEFT, OTHER_SCREEN_LEFT + EMPTIED))
 
     def written(self) -> str:
         """What came, less what a terminal obeys: its lines are as long as they were written."""
