@@ -201,7 +201,7 @@ class Contract(Harness):
     @robust
     def test_inputs_and_global_state_are_left_as_they_were(self, attempt: Attempt, draw: Draw) -> None:
         """The residual stream, or the next call's random numbers, change behind the caller's back."""
-        tried = [(case, make, torch.float32) for case, make in self.cases.items()]
+        tried = [(case, make, torch.float32) for case, make in (self.cases | self.hard_cases).items()]
         tried += [(*self.representative_case(), dtype) for dtype in (torch.float64, *tolerance.HALF)]
         asked, calls = [], []
         for case, make, dtype in tried:

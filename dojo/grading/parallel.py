@@ -78,7 +78,9 @@ def joined(parts: list[Verdict], options: Options) -> Verdict:
     whole.remarks = [*dict.fromkeys(remark for part in parts for remark in part.remarks)]
     whole.let_through = [name for part in parts for name in part.let_through]
     whole.error_ratio = max(part.error_ratio for part in parts)
+    spent = max(part.seconds for part in parts)  # they ran side by side
     conclude(whole, checks, options)
+    whole.seconds = spent
     return whole
 
 

@@ -51,7 +51,11 @@ class TestSequenceLogprobs(Contract):
     oracle = token_by_token
     variants = (labelled, gathered, in_two_sums)
     rounded_once = True
-    cases = {"responses": {}, "everything_a_response": {"share": 1.0}}
+    cases = {
+        "responses": {},
+        "everything_a_response": {"share": 1.0},
+        "long_responses": {"batch": 2, "seq": 200, "share": 1.0},  # a sum in half precision stands still
+    }
     more_shapes = {
         "one_row": {"batch": 1},
         "one_token": {"seq": 1},

@@ -216,6 +216,8 @@ class TestGrpoLoss(Contract):
         "a_length_of_one": {"seq": 1, "kept": 1.0, "aggregate": "constant", "max_len": 1},
         "unlikely_tokens": {"offset": -200.0},
         "ratios_far_from_one": {"stretch": 6.0, "clip_low": 0.5, "clip_high": 0.5},
+        "log_ratios_of_12_to_19": {"far": 15.5},
+        "a_reference_12_to_19_away": {"far": 15.5, "beta": 0.5},
     }
     near_300 = {
         "seq": 100,
@@ -230,15 +232,20 @@ class TestGrpoLoss(Contract):
     @classmethod
     def call(
         cls, d: Draw, n: int = 4, seq: int = 7, kept: float = 0.6, dead: bool = False, garbage: bool = False,
-        reference: bool = True, offset: float = 0.0, stretch: float = 1.0, gain: float = 0.0, **settings: Any,
+        reference: bool = True, offset: float = 0.0, stretch: float = 1.0, far: float = 0.0, gain: float = 0.0,
+        **settings: Any,
     ) -> Call:  # fmt: skip
         """Ratios well off both clips, where gradients jump. The second sequence has one token, or with `dead` none."""
         below, above = -math.log1p(-settings.get("clip_low", 0.2)), math.log1p(settings.get("clip_high", 0.2))
-        far, up = d.uniform(n, seq) < 0.6, d.uniform(n, seq) < 0.5
-        size = torch.where(far, d.uniform(n, seq, low=1.6, high=3.0), d.uniform(n, seq, low=0.1, high=0.5))
+        beyond, up = d.uniform(n, seq) < 0.6, d.uniform(n, seq) < 0.5
+        size = torch.where(beyond, d.uniform(n, seq, low=1.6, high=3.0), d.uniform(n, seq, low=0.1, high=0.5))
         old = offset - d.uniform(n, seq, low=0.1, high=3.0)
         logp = old + stretch * torch.where(up, above, -below) * size
-        tensors = {"logp": logp, "old_logp": old, "ref_logp": logp + stretch * d.normal(n, seq, scale=0.7)}
+        ref = logp + stretch * d.normal(n, seq, scale=0.7)
+        if far:
+            moves = d.uniform(n, seq, low=far - 3.5, high=far + 3.5)
+            logp, ref = (old + (logp - old).sign() * moves, ref) if not settings else (logp, logp + moves)
+        tensors = {"logp": logp, "old_logp": old, "ref_logp": ref}
         mask = d.mask(n, seq, share=kept) & (kept > 0)
         if n > 1 and kept:
             mask[0], mask[1, 1:], mask[1, 0] = True, False, not dead

@@ -117,7 +117,7 @@ class TestKlEstimates(KLContract):
         lambda p, q: (p - q, (p - q) * (p - q) / 2, (q - p).exp() + (p - q) - 1),
     )
     cases = {"tokens": {}, "tokens_of_sequences": {"shape": (2, 3)}, "nearly_equal_policies": {"apart": 0.03}}
-    hard_cases = {"equal_policies": {"apart": 0.0}}
+    hard_cases = {"equal_policies": {"apart": 0.0}, "policies_far_apart": {"apart": 20.0}}
     near_300 = {"shape": (3,), "low": 295.0, "high": 305.0}
     grows = {"positions": "positions"}
     timed = {"positions": 100_000}

@@ -161,17 +161,20 @@ class TestPpoLoss(MaskedLoss):
     hard_cases = MaskedLoss.hard_cases | {
         "unlikely_tokens": {"offset": -200.0},
         "ratios_far_from_one": {"stretch": 6.0, "clip": 0.5},
+        "log_ratios_of_12_to_19": {"far": 15.5},
     }
     near_300 = {"seq": 100, "kept": 1.0, "gain": 300.0}  # their sum is beyond float16, their mean is not
 
     @classmethod
     def call(
         cls, d: Draw, batch: int = 3, seq: int = 7, kept: float = 0.6, dead: bool = False, garbage: bool = False,
-        offset: float = 0.0, stretch: float = 1.0, gain: float = 0.0, **settings: float,
+        offset: float = 0.0, stretch: float = 1.0, far: float = 0.0, gain: float = 0.0, **settings: float,
     ) -> Call:  # fmt: skip
         clip = settings.get("clip", 0.2)
         old = offset - d.uniform(batch, seq, low=0.1, high=3.0)
         moves = stretch * cls.moved(d, (batch, seq), -math.log1p(-clip), math.log1p(clip))
+        if far:
+            moves = moves.sign() * d.uniform(batch, seq, low=far - 3.5, high=far + 3.5)
         sign = torch.where(d.uniform(batch, seq) < 0.6, 1.0, -1.0)
         advantages = gain + sign * d.uniform(batch, seq, low=0.5, high=2.0)
         tensors: dict[str, Any] = {"logp": old + moves, "old_logp": old, "advantages": advantages}

@@ -107,6 +107,7 @@ class TestCrossEntropy(Contract):
     }
     hard_cases = {
         "an_ignored_class_of_the_vocabulary": {"shape": (12,), "vocab": 4, "ignore_index": 2, "ignored": 0.3},
+        "an_ignore_index_beyond_the_vocabulary": {"ignored": 0.4, "ignore_index": 1000},
         "all_smoothing": {"label_smoothing": 1.0},
         "int32_targets": {"ignored": 0.3, "dtype": torch.int32},
     }

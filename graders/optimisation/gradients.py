@@ -89,6 +89,7 @@ class TestClipByGlobalNorm(Contract):
         "not_clipped": {"max_norm": 100.0},
         "one_tensor": {"shapes": ((4, 3),)},
         "a_large_eps": {"eps": 0.5},
+        "clipped_for_eps_alone": {"eps": 100.0, "max_norm": 50.0},
         "tensors_of_different_size": {"shapes": ((3, 2), (5,)), "scales": (10.0, 0.1)},
     }
     more_shapes = {
