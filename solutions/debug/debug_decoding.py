@@ -277,8 +277,8 @@ def test(program) -> None:
         return model(ids, cache).index_fill(-1, torch.tensor(END), -torch.inf)
 
     prompt = torch.tensor([[3, 8, 2, 5, 7], [4, 6, 0, 0, 0], [2, 2, 8, 0, 0], [7, 0, 0, 0, 0]])
-    uniform = torch.rand(4, 10)
-    got = program.generate(endless, prompt, 10, uniform)
+    uniform = torch.rand(4, 16)
+    got = program.generate(endless, prompt, 16, uniform)
     for row, line in enumerate(prompt.tolist()):
         text = [token for token in line if token]
         for token, u in zip(got[row].tolist(), uniform[row], strict=True):
@@ -381,25 +381,23 @@ def test(program) -> None:
 # shown = ["right", "cache off by one", "positions counted from 0 in each call", "mask from the top left"]
 # for name in [*shown, "keys turned twice"]:
 #     program = made(name)
-#     for cut, style in (((8,) + (1,) * 16, "-"), ((24,), ":")):
-#         cache = program["Cache"](24)
-#         out = torch.cat([program["attend"](part, cache) for part in x.split(cut, dim=1)], dim=1)
-#         error = (out - whole).abs().amax(-1)[0].clamp_min(1e-8)
-#         colour = "black" if name == "right" else f"C{shown.index(name) if name in shown else 4}"
-#         left.plot(error, style, color=colour, label=name if style == "-" else None)
+#     cache = program["Cache"](24)
+#     out = torch.cat([program["attend"](part, cache) for part in x.split((8,) + (1,) * 16, dim=1)], dim=1)
+#     error = (out - whole).abs().amax(-1)[0].clamp_min(1e-8)
+#     left.plot(error, label=name, **({"color": "black"} if name == "right" else {}))
 # left.axvline(7.5, color="grey", linewidth=0.5)
-# left.set(title="error of attention: — prompt of 8, then single tokens; ··· at once", xlabel="token", yscale="log")
+# left.set(title="error of attention: a prompt of 8, then single tokens", xlabel="token", yscale="log")
 # left.legend(fontsize="small")
-# chances = torch.tensor([0.0, 0.0, 0.4, 0.25, 0.2, 0.1, 0.05])
+# chances = torch.tensor([0.0, 0.0, 0.6, 0.2, 0.1, 0.06, 0.04])
 # evenly = ((torch.arange(1000) + 0.5) / 1000)[:, None]
 # shown = ["right", "the token that crosses top-p dropped", "temperature after the filter", "no temperature"]
 # for number, name in enumerate(shown):
 #     generate_so = made(name)["generate"]
 #     prompt = torch.full((1000, 1), 2)
-#     ids = generate_so(lambda ids, _: chances.log().expand(*ids.shape, 7), prompt, 1, evenly, 2.0, 0.7)
+#     ids = generate_so(lambda ids, _: chances.log().expand(*ids.shape, 7), prompt, 1, evenly, 3.0, 0.75)
 #     shares = [(ids == each).double().mean() for each in range(2, 7)]
 #     right.bar(torch.arange(2, 7) + 0.2 * number - 0.3, shares, 0.2, label=name)
-# right.set(title="shares of ids: temperature 2, top_p 0.7", xlabel="id, from the most probable down")
+# right.set(title="shares of ids: temperature 3, top_p 0.75", xlabel="id, from the most probable down")
 # right.legend(fontsize="small")
 # plt.show()
 
