@@ -389,5 +389,12 @@ one token too few  [ends]
 
 EQUIVALENT = (
     Equivalent(r"\.to\(|device=", "it shows on a GPU alone."),
-    Equivalent(r">= top_p.*→.*> top_p", "no sum is that near."),
+    Equivalent(r">= top_p.*→.*> top_p|<= uniform.*→.*< uniform", "no sum is that near."),
+    Equivalent(r"→.*\b(dim=-0|cumsum\(-0|scatter\(-0|flatten\(2)", "it is the same axis."),
+    Equivalent(r"→.*(new_zeros|self\.length \+ v\.shape)", "keys and values have one shape and one dtype."),
+    Equivalent(r"→.*dim=-2\)\.flatten", "entries of queries and keys are permuted alike."),
+    Equivalent(r"→.*(row:row \+ 2|\[-1, -1\])", "the first row of what is fed is the one that counts."),
+    Equivalent(r"→.*cache\)\[0, -1\]$", "it is written to, and the next call gives it anew."),
+    Equivalent(r"→.*top_p=2\.0", "it filters as little as 1 does."),
+    Equivalent(r"→.*x \+= attend", "the embedding gives a tensor of its own."),
 )
