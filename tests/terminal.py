@@ -121,7 +121,8 @@ class Terminal:
                 break
         lines = [line.rstrip() for line in self.screen.display]
         shown = "\n".join(lines)
-        assert words in shown and without not in shown, shown
+        assert words in shown, shown
+        assert without not in shown, shown
         return lines
 
     def status(self) -> int:

@@ -97,6 +97,12 @@ class Store:
         return self.rows
         ### END SOLUTION
 
+    def join(self, other: "Store") -> Float[Tensor, "all width"]:
+        """All rows, those of another store behind."""
+        ### BEGIN SOLUTION
+        return self.append(other.rows)
+        ### END SOLUTION
+
 
 class Descent(torch.optim.Optimizer):
     """p - lr g."""
@@ -213,6 +219,14 @@ class TestStore:
         given.rescale(2.0)
         rows = store.method("append", second)
         match(rows, torch.cat([first, second]), None, "rows come in order, as they were", "all width")
+
+    @core
+    def test_another_store_may_be_joined(self, attempt: Attempt, draw: Draw) -> None:
+        store, other = (Callee(attempt, attempt.Store.keep(2)) for _ in range(2))
+        rows = draw.normal(3, 2)
+        other.method("append", rows)
+        staged = store.stage(other.target)
+        match(staged.fetch(staged.go(method="join")), rows, None, "rows of another store are joined", "all width")
 
 
 class TestDescent:

@@ -55,11 +55,12 @@ def claims(kata: Kata) -> list[str]:
 
 
 def checks(kata: Kata) -> list[str]:
-    """The checks of a grader, by class and name."""
+    """The checks of a grader, by callable and name, as verdicts call them."""
     module = catalog.load(kata.grader)
     made = [each for each in vars(module).values() if isinstance(each, type) and each.__name__.startswith("Test")]
     names = [(cls, name) for cls in made if cls.__module__ == module.__name__ for name in dir(cls)]
-    return [f"{cls.__name__}::{name}" for cls, name in names if name.startswith("test_") and getattr(cls, name)]
+    told = {cls: f"Test{cls.name}" if hasattr(cls, "name") else cls.__name__ for cls in made}
+    return [f"{told[cls]}::{name}" for cls, name in names if name.startswith("test_") and getattr(cls, name)]
 
 
 def ties(kata: Kata, told: list[str]) -> dict[str, list[str]]:

@@ -135,9 +135,9 @@ class TestKvCacheBytes(CountContract):
 
 
 CLAIMS = {  # words of the statement, and the checks that hold them
-    "parameter_count": "ParameterCount",
-    "forward_flops": "ForwardFlops",
-    "kv_cache_bytes": "KvCacheBytes",
+    "parameter_count": "parameter_count",
+    "forward_flops": "forward_flops",
+    "kv_cache_bytes": "kv_cache_bytes",
     "Sizes are multiplied": "multiplied_and_not_counted",
 }
 

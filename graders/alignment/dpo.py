@@ -206,11 +206,11 @@ class TestDpoLoss(Contract):
 
 
 CLAIMS = {
-    "`sequence_logprobs": "SequenceLogprobs::test_values",
-    "`dpo_loss": "DpoLoss::test_values",
-    "No response|left out": "SequenceLogprobs::test_hard_cases",
-    "reference is constant": "DpoLoss::test_gradients",
-    "Margins": "DpoLoss::test_hard_cases",
+    "`sequence_logprobs": "sequence_logprobs::test_values",
+    "`dpo_loss": "dpo_loss::test_values",
+    "No response|left out": "sequence_logprobs::test_hard_cases",
+    "reference is constant": "dpo_loss::test_gradients",
+    "Margins": "dpo_loss::test_hard_cases",
 }
 
 BUGS = KnownBugs(

@@ -238,9 +238,9 @@ class TestKlExact(KLContract):
 
 
 CLAIMS = {
-    "`token_logprobs": "TokenLogprobs::test_values",
-    "`kl_estimates": "KlEstimates::test_values",
-    "`kl_exact": "KlExact::test_values",
+    "`token_logprobs": "token_logprobs::test_values",
+    "`kl_estimates": "kl_estimates::test_values",
+    "`kl_exact": "kl_exact::test_values",
     "class of probability 0": "hard_cases",
     "Infinity": "gives_infinity",
     "mean of": "mean_of_k3",

@@ -26,7 +26,7 @@ from dojo.contracts import (
 from dojo.judge.proxy import Module
 
 CLAIMS = {
-    r"`attend\(": "Attend",
+    r"`attend\(": "attend",
     r"`Block\(": "Block",
     r"`MiniGPT\(": "MiniGPT",
     r"`loss\(": "loss",

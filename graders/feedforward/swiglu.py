@@ -90,8 +90,8 @@ class TestSwiGLU(SiluContract):
 
 
 CLAIMS = {  # words of the statement, and the checks that hold them
-    "hidden_size": "HiddenSize",
-    "d_ff": "values|HiddenSize",
+    "hidden_size": "hidden_size",
+    "d_ff": "values|hidden_size",
 }
 
 BUGS = KnownBugs(

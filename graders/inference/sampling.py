@@ -302,13 +302,13 @@ class TestSample(Contract):
 
 
 CLAIMS = {
-    "The order": "NextToken.*(values|hard_cases)",
-    "`top_k`|`min_p`": "NextToken.*(values|hard_cases)",
-    "`top_p`": "NextToken.*(values|hard_cases)|top_p_of_one",
+    "The order": "next_token_logprobs.*(values|hard_cases)",
+    "`top_k`|`min_p`": "next_token_logprobs.*(values|hard_cases)",
+    "`top_p`": "next_token_logprobs.*(values|hard_cases)|top_p_of_one",
     "Of equal logits": "equal_logits",
     r"`temperature=0`": "values|hard_cases|out_of_range",
     "A logit of `-inf`": "hard_cases",
-    r"\*\*`sample`": "share|ends|Sample.*values",
+    r"\*\*`sample`": "share|ends|sample.*values",
     "Half precision": "half_precision|anew|float64|float16",
     "No loops": "operation_count",
 }

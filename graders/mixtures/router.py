@@ -336,12 +336,12 @@ class TestUpdateBias(RouterContract):
 
 
 CLAIMS = {
-    r"\*\*`route": "Route::.*values",
-    r"\*\*`balance_loss": "BalanceLoss.*(values|gradients|lose_one)",
-    r"\*\*`biased_route": "BiasedRoute.*(values|chooses)",
-    r"\*\*Weights of": "BiasedRoute.*(values|gradients|chooses)",
-    r"\*\*Groups": "BiasedRoute.*(values|hard_cases)",
-    r"\*\*`update_bias": "UpdateBias.*(values|mean_load)",
+    r"\*\*`route": "Testroute::.*values",
+    r"\*\*`balance_loss": "balance_loss.*(values|gradients|lose_one)",
+    r"\*\*`biased_route": "biased_route.*(values|chooses)",
+    r"\*\*Weights of": "biased_route.*(values|gradients|chooses)",
+    r"\*\*Groups": "biased_route.*(values|hard_cases)",
+    r"\*\*`update_bias": "update_bias.*(values|mean_load)",
     "Of equal experts": "lower_id",
     "No loops": "operation_count",
     "stays in it": "uses_only",

@@ -238,13 +238,13 @@ class TestAccumulateGradients(Contract):
 
 
 CLAIMS = {
-    r"`grads` of `clip": "ClipByGlobalNorm.*(values|different_dtypes|norm_zero)",
-    r"\*\*`norm`\*\*": "ClipByGlobalNorm.*(values|different_dtypes|norm_zero)",
+    r"`grads` of `clip": "clip_by_global_norm.*(values|different_dtypes|norm_zero)",
+    r"\*\*`norm`\*\*": "clip_by_global_norm.*(values|different_dtypes|norm_zero)",
     "What need not be clipped": "bit_for_bit",
     "Squares": "near_300|half_precision",
-    r"`grads` of `acc": "AccumulateGradients.*values",
+    r"`grads` of `acc": "accumulate_gradients.*values",
     "count 0": "without_tokens|no_tokens",
-    r"\*\*None\*\*": "AccumulateGradients.*values",
+    r"\*\*None\*\*": "accumulate_gradients.*values",
     "No loops": "operation_count",
     "A `ValueError`": "refused",
 }

@@ -43,8 +43,8 @@ class TestAlibiBias(GeneratorContract):
 
 
 CLAIMS = {  # words of the statement, and the checks that hold them
-    "alibi_slopes": "AlibiSlopes",
-    "alibi_bias": "AlibiBias",
+    "alibi_slopes": "alibi_slopes",
+    "alibi_bias": "alibi_bias",
     "Powers of two": "powers_of_two",
     "Other numbers": "other_numbers",
 }

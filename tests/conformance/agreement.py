@@ -54,6 +54,22 @@ def integers(high: int, *shape: int, seed: int = 1) -> Tensor:
     return torch.randint(0, high, shape, generator=torch.Generator().manual_seed(seed))
 
 
+class Rotary(nn.Module):
+    """The rotary embedding of `transformers` in the arithmetic of x: theirs rounds its angles to float32."""
+
+    def __init__(self, theirs: nn.Module) -> None:
+        super().__init__()
+        config = theirs.config
+        size = config.hidden_size // config.num_attention_heads
+        theta = config.rope_parameters["rope_theta"]
+        self.frequencies = theta ** (-torch.arange(0, size, 2).double() / size)
+        assert torch.allclose(self.frequencies, theirs.inv_freq.double(), rtol=1e-6)
+
+    def forward(self, x: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
+        angles = position_ids[..., None] * torch.cat([self.frequencies, self.frequencies])
+        return angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+
+
 def neighbouring_pairs(weight: Tensor, heads: int) -> Tensor:
     """Rows of a query or key projection from the half-split layout of Llama checkpoints to neighbouring pairs.
 

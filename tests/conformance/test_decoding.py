@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 
 import pytest
 import torch
 from torch import Tensor
 
-from tests.conformance.agreement import agree, normal, solution
+from tests.conformance.agreement import Rotary, agree, neighbouring_pairs, normal, randomised, solution
 
 transformers = pytest.importorskip("transformers", reason="transformers is part of the test extra")
 
@@ -44,3 +45,48 @@ def test_sampling_has_its_known_values() -> None:
     expected = torch.tensor([-0.5596, -0.8473, -torch.inf, -torch.inf])
     assert torch.allclose(logprobs, expected, atol=1e-4)
     assert ours.sample(logprobs.expand(2, 4), torch.tensor([0.5, 0.6])).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("kv_heads", [6, 2, 1])
+def test_attention_with_a_cache_is_llamas_with_a_dynamic_cache(kv_heads: int) -> None:
+    config = transformers.LlamaConfig(
+        hidden_size=24, num_attention_heads=6, num_key_value_heads=kv_heads, attn_implementation="sdpa"
+    )
+    llama = transformers.models.llama.modeling_llama
+    attention = randomised(llama.LlamaAttention(config, 0), kv_heads)
+    rotary, weights = Rotary(llama.LlamaRotaryEmbedding(config)), attention.state_dict()
+    weights["q_proj.weight"] = neighbouring_pairs(weights["q_proj.weight"], 6)
+    weights["k_proj.weight"] = neighbouring_pairs(weights["k_proj.weight"], kv_heads)
+    x, draft = normal(2, 9, 24), normal(2, 3, 24, seed=2)
+    steps = [x[:, :4], x[:, 4:5], draft, 5, x[:, 5:8], x[:, 8:]]  # a number rolls back
+
+    def theirs(dtype: torch.dtype) -> Tensor:
+        cache, module, found = transformers.DynamicCache(), copy.deepcopy(attention).to(dtype), []
+        for step in steps:
+            if isinstance(step, int):
+                cache.crop(step - cache.get_seq_length())
+                continue
+            start, new = cache.get_seq_length(), step.shape[1]
+            tables = rotary(step.to(dtype), torch.arange(start, start + new)[None])
+            future = torch.full((new, start + new), -torch.inf, dtype=dtype).triu(1 + start)
+            found.append(module(step.to(dtype), tables, future[None, None], cache)[0])
+        return torch.cat(found, 1)
+
+    def ours(dtype: torch.dtype) -> Tensor:
+        made = solution("kv_cache")
+        module = made.CachedAttention(24, 6, 64, num_kv_heads=kv_heads, dtype=dtype)
+        module.load_state_dict(weights)
+        cache, found = made.KVCache(2, kv_heads, 9, 4, dtype=dtype), []
+        for step in steps:
+            found += [cache.truncate(step)] if isinstance(step, int) else [module(step.to(dtype), cache)]
+        return torch.cat([each for each in found if each is not None], 1)
+
+    agree(theirs, ours)
+
+
+def test_cached_attention_has_its_known_values() -> None:
+    made = solution("kv_cache")
+    module, cache = made.CachedAttention(2, 1, 4), made.KVCache(1, 1, 4, 2)
+    module.load_state_dict(dict.fromkeys(module.state_dict(), torch.eye(2)))
+    found = [module(torch.tensor([[token]]), cache).flatten() for token in ([1.0, 0.0], [0.0, 1.0])]
+    assert torch.allclose(torch.stack(found), torch.tensor([[1.0, 0.0], [0.2138, 0.7862]]), atol=1e-4)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.conformance.agreement import (
+    Rotary,
     agree,
     from_bert,
     from_bert_layer,
@@ -22,22 +23,6 @@ from tests.conformance.agreement import (
 )
 
 transformers = pytest.importorskip("transformers", reason="transformers is part of the test extra")
-
-
-class Rotary(nn.Module):
-    """The rotary embedding of `transformers` in the arithmetic of x: theirs rounds its angles to float32."""
-
-    def __init__(self, theirs: nn.Module) -> None:
-        super().__init__()
-        config = theirs.config
-        size = config.hidden_size // config.num_attention_heads
-        theta = config.rope_parameters["rope_theta"]
-        self.frequencies = theta ** (-torch.arange(0, size, 2).double() / size)
-        assert torch.allclose(self.frequencies, theirs.inv_freq.double(), rtol=1e-6)
-
-    def forward(self, x: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
-        angles = position_ids[..., None] * torch.cat([self.frequencies, self.frequencies])
-        return angles.cos().to(x.dtype), angles.sin().to(x.dtype)
 
 
 def precise(llama: nn.Module) -> nn.Module:

@@ -279,7 +279,7 @@ class Session:
         """
         if instead is not None:
             self.objects.pop(instead.number, None)
-        args, kwargs = self.objects[prepared.number]
+        args, kwargs = protocol.mapped(self.here, self.objects[prepared.number])
         function = self.resolve(target)
         result = (getattr(function, method) if method else function)(*args, **kwargs)
         if isinstance(result, Tensor) and result.is_cuda:

@@ -11,7 +11,8 @@ def attend(q, k, v, num_heads):
     for qh, kh, vh in zip(*(t.chunk(num_heads, -1) for t in (q, k, v))):
         scores = qh @ kh.transpose(1, 2) / math.sqrt(qh.shape[-1])
         ahead = torch.arange(n)[:, None] < torch.arange(n)
-        exps = (scores - scores.amax(-1, keepdim=True)).exp().masked_fill(ahead, 0.0)
+        largest = scores.masked_fill(ahead, -torch.inf).amax(-1, keepdim=True)
+        exps = (scores - largest).masked_fill(ahead, -torch.inf).exp()
         outs.append(exps @ vh / exps.sum(-1, keepdim=True))
     return torch.cat(outs, -1)
 
@@ -25,37 +26,36 @@ class Block(nn.Module):
     def __init__(self, d_model, num_heads, dropout=0.0):
         super().__init__()
         self.n, self.p = num_heads, dropout
-        self.scale = nn.Parameter(torch.ones(2, d_model))
-        self.shift = nn.Parameter(torch.zeros(2, d_model))
-        self.attn = nn.Parameter(torch.randn(4, d_model, d_model) / d_model**0.5)
+        self.scale1, self.scale2 = (nn.Parameter(torch.ones(d_model)) for _ in range(2))
+        self.shift1, self.shift2 = (nn.Parameter(torch.zeros(d_model)) for _ in range(2))
+        self.attn = nn.ParameterList(torch.randn(d_model, d_model) / d_model**0.5 for _ in range(4))
         self.up = nn.Parameter(torch.randn(d_model, 4 * d_model) / d_model**0.5)
         self.down = nn.Parameter(torch.randn(4 * d_model, d_model) / (4 * d_model) ** 0.5)
 
     def forward(self, x):
-        h = normed(x, self.scale[0], self.shift[0])
+        h = normed(x, self.scale1, self.shift1)
         a = attend(h @ self.attn[0], h @ self.attn[1], h @ self.attn[2], self.n) @ self.attn[3]
         x = x + F.dropout(a, self.p, self.training)
-        h = normed(x, self.scale[1], self.shift[1])
+        h = normed(x, self.scale2, self.shift2)
         return x + F.dropout(F.gelu(h @ self.up) @ self.down, self.p, self.training)
 
 
 class MiniGPT(nn.Module):
     def __init__(self, vocab_size, d_model, num_layers, num_heads, max_len, dropout=0.0):
         super().__init__()
-        self.emb = nn.Parameter(0.3 * torch.randn(vocab_size + max_len, d_model))
-        self.vocab = vocab_size
+        self.emb = nn.Parameter(0.3 * torch.randn(vocab_size, d_model))
+        self.place = nn.Parameter(0.3 * torch.randn(max_len, d_model))
         self.layers = nn.ModuleList()
         for _ in range(num_layers):
             self.layers.append(Block(d_model, num_heads, dropout))
-        self.norm = nn.Parameter(torch.stack([torch.ones(d_model), torch.zeros(d_model)]))
+        self.scale, self.shift = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model))
         self.unembed = nn.Parameter(0.1 * torch.randn(d_model, vocab_size))
 
     def forward(self, ids):
-        place = self.vocab + torch.arange(ids.shape[1], device=ids.device)
-        x = self.emb[ids] + self.emb[place]
+        x = self.emb[ids] + self.place[: ids.shape[1]]
         for layer in self.layers:
             x = layer(x)
-        return normed(x, *self.norm) @ self.unembed
+        return normed(x, self.scale, self.shift) @ self.unembed
 
 
 def loss(model, ids):
@@ -73,7 +73,7 @@ def train(model, ids, steps, lr):
         model.eval()
         history.append(loss(model, ids).detach().item())
         model.train()
-        grads = torch.autograd.grad(loss(model, ids), params)
+        grads = torch.autograd.grad(loss(model, ids), params, materialize_grads=True)
         with torch.no_grad():
             for p, g, m, s in zip(params, grads, mean, square):
                 m.lerp_(g, 0.1)
