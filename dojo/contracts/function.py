@@ -119,8 +119,7 @@ class Contract(Harness):
         built = [(getattr(attempt, self.name), *self.signature.construction(init)) for init in inits.values()]
         if self.ban != NOTHING_BANNED and built:
             self.ban.judge(attempt.observed(built, watched), attempt.parts, once=True)
-        prepared = [self.prepare_call(attempt, made) for made in chosen]
-        self.ban.judge(attempt.observed(prepared, watched), attempt.parts)
+        self.ban.judge(attempt.observed([self.prepare_call(attempt, made) for made in chosen], watched), attempt.parts)
         if self.ban == NOTHING_BANNED:
             return
         prepared = [self.prepare_call(attempt, make(draw)) for make in self.cases.values()]
@@ -201,25 +200,27 @@ class Contract(Harness):
     @robust
     def test_inputs_and_global_state_are_left_as_they_were(self, attempt: Attempt, draw: Draw) -> None:
         """The residual stream, or the next call's random numbers, change behind the caller's back."""
-        tried = [(case, make, torch.float32) for case, make in (self.cases | self.hard_cases).items()]
-        tried += [(*self.representative_case(), dtype) for dtype in (torch.float64, *tolerance.HALF)]
-        asked, calls = [], []
-        for case, make, dtype in tried:
-            call = make(draw).cast(dtype)
-            callee = self.ready(attempt, call, dtype)
-            call = call.to(attempt.device)
-            args, kwargs = self.arguments(call)
-            request = {"do": "call", "target": callee.target, "args": args, "kwargs": kwargs, "watch": True}
-            asked.append((callee, request))
-            calls.append((case, dtype, call))
-        for (case, dtype, call), reply in zip(calls, attempt.ask_each(asked), strict=True):
-            inputs = tolerance.named_leaves(self.signature.in_order(call.inputs))
-            sent = [(k, v) for k, v in inputs.items() if isinstance(v, Tensor)]
-            for (name, value), after in zip(sent, reply["inputs"], strict=True):
-                if value.shape != after.shape or not ((value == after) | (value.isnan() & after.isnan())).all():
+        ordinary = [(case, make, torch.float32) for case, make in self.cases.items()]
+        ordinary += [(*self.representative_case(), dtype) for dtype in (torch.float64, *tolerance.HALF)]
+        for tried in (ordinary, *([(case, make, torch.float32)] for case, make in self.hard_cases.items())):
+            asked, calls = [], []
+            for case, make, dtype in tried:
+                call = make(draw).cast(dtype)
+                callee, call = self.ready(attempt, call, dtype), call.to(attempt.device)
+                args, kwargs = self.arguments(call)
+                request = {"do": "call", "target": callee.target, "args": args, "kwargs": kwargs, "watch": True}
+                asked.append((callee, request))
+                calls.append((case, dtype, call))
+            with suppress(*(() if tried is ordinary else (Raised,))):  # what is not ordinary may raise
+                for (case, dtype, call), reply in zip(calls, attempt.ask_each(asked), strict=True):
+                    sent = tolerance.named_leaves(self.signature.in_order(call.inputs)).items()
                     told = "" if dtype is torch.float32 else f" in {bare(dtype)}"
-                    fail("inputs are not modified", f"{name} was changed in the case `{case}`{told}")
-            assert_state_unchanged(reply)
+                    for (name, v), after in zip(
+                        [e for e in sent if isinstance(e[1], Tensor)], reply["inputs"], strict=True
+                    ):
+                        if v.shape != after.shape or not ((v == after) | (v.isnan() & after.isnan())).all():
+                            fail("inputs are not modified", f"{name} was changed in the case `{case}`{told}")
+                    assert_state_unchanged(reply)
 
     @robust
     def test_any_memory_layout_gives_the_same(self, attempt: Attempt, draw: Draw) -> None:
@@ -249,9 +250,8 @@ class Contract(Harness):
             told = f"call {number} of {len(calls)} with the same tensors, refilled in between"
             self.compare(attempt, draw, told, each, {"result": staged.fetch(result)})
         staged.overwrite_result(staged.go())
-        got = {"result": staged.fetch(staged.go())}
-        told = "the same call again, after its first result was overwritten"
-        self.compare(attempt, draw, told, each, got)
+        told, got = "the same call again, after its first result was overwritten", staged.fetch(staged.go())
+        self.compare(attempt, draw, told, each, {"result": got})
 
     @fast
     def test_operation_count_does_not_grow(self, attempt: Attempt, draw: Draw) -> None:
