@@ -4,7 +4,7 @@
 # $$\mathrm{out}_t = \sum_{s \le t} w_{ts}\, v_s, \qquad w_{t} = \mathrm{softmax}_{s \le t}
 # \frac{(R_t q_t)^\top (R_s k_s)}{\sqrt{\text{dim}}}$$
 #
-# $$\mathrm{token} = \min\Big\{ i : \sum_{j \le i} p_j > u \Big\}, \qquad p = \text{top-p of }
+# $$\mathrm{token} = \min\, i \ \text{ with } \sum_{j \le i} p_j > u, \qquad p = \text{top-p of }
 # \mathrm{softmax}(\mathrm{logits} / \text{temperature})$$
 #
 # The program below runs, and it writes text. It has **four bugs**, each in a line or two. Find them by running it. Then
