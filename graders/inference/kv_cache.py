@@ -205,6 +205,10 @@ class TestKVCache:
             name = min(grown, key=lambda name: name in VIEWS)  # what made it, rather than what looked at it
             seen = f"{name} made {early['largest'].get(name, 0)} bytes at length 40, and {grown[name]} at length 4,000"
             fail("an append of one token makes no larger tensor for a longer cache", seen)
+        name, made = max(early["made"].items(), key=lambda each: each[1], default=("", 0))
+        if made >= 2 * 4100 * 4 * 4:
+            seen = f"{name} made {made} bytes, as many as the room of the keys has, for one token"
+            fail("room is taken once, and an append writes into it", seen)
         before, after = (sum(each["operations"].values()) for each in (early, late))
         if after - before >= 20:
             seen = f"{before} after one append, {after} after 21"

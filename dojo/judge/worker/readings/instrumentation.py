@@ -82,6 +82,7 @@ class _Count(_Mode):
         super().__init__()
         self.operations: Counter[str] = Counter()
         self.largest: dict[str, int] = {}
+        self.made: dict[str, int] = {}
         self.complex: dict[str, int] = {}
         self.flops = 0
         self.elements = 0
@@ -93,12 +94,15 @@ class _Count(_Mode):
         self.operations[name] += 1
         if func.overloadpacket in flop_registry:
             self.flops += flop_registry[func.overloadpacket](*args, **(kwargs or {}), out_val=result)
+        fresh = not any(each.alias_info for each in func._schema.returns)  # neither a view nor written in place
         for tensor in tree_leaves(result):
             if isinstance(tensor, Tensor):
                 # Bytes of storage, not elements: an expanded view costs nothing however large it looks.
                 real = tensor.layout is torch.strided and not tensor.is_meta
                 size = tensor.untyped_storage().nbytes() if real else 0
                 self.largest[name] = max(self.largest.get(name, 0), size)
+                if fresh:
+                    self.made[name] = max(self.made.get(name, 0), size)
                 self.elements += tensor.numel() if size else 0
                 if tensor.is_complex():
                     self.complex[name] = max(self.complex.get(name, 0), tensor.numel())
@@ -129,6 +133,7 @@ class Counting:
         return {
             "operations": dict(self.mode.operations),
             "largest": self.mode.largest,
+            "made": self.mode.made,
             "complex": self.mode.complex,
             "flops": self.mode.flops,
             "elements": self.mode.elements,
