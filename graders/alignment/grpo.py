@@ -158,8 +158,8 @@ class TestGroupAdvantages(Contract):
     near_300 = {"group": 301, "offset": 300.0}
     grows = {"prompts": "prompts", "the group": "group"}
     growth_sizes = (3, 15)
-    timed = {"prompts": 32, "group": 24}
-    time_limit = 30.0
+    timed = {"prompts": 1024, "group": 24}
+    time_limit = 20.0
 
     @classmethod
     def call(cls, d: Draw, prompts: int = 3, group: int = 5, offset: float = 0.0, **settings: float) -> Call:
@@ -226,8 +226,8 @@ class TestGrpoLoss(Contract):
         "aggregate": "token",
     }  # their sum is beyond float16, their mean is not
     grows = {"sequences": "n", "their length": "seq"}
-    timed = {"n": 8, "seq": 64}
-    time_limit = 30.0
+    timed = {"n": 48, "seq": 512}
+    time_limit = 20.0
 
     @classmethod
     def call(

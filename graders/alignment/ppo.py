@@ -112,8 +112,8 @@ class MaskedLoss(Contract):
         "nothing_kept_of_garbage": {"kept": 0.0, "garbage": True},
     }
     grows = {"the batch": "batch", "the sequence": "seq"}
-    timed = {"batch": 8, "seq": 64}
-    time_limit = 30.0
+    timed = {"batch": 48, "seq": 512}
+    time_limit = 20.0
 
     @classmethod
     def masked(

@@ -28,7 +28,7 @@
 # - **`Model(vocab_size, dim)`** is right as you got it. `forward(ids, cache=None)` takes integers `(batch, seq)` and
 #   gives logits `(batch, seq, vocab_size)`. Its only link between tokens is one call of `attend`. Without a cache the
 #   tokens stand alone. It holds `3 * dim**2 + 2 * vocab_size * dim` numbers.
-# - **`generate(model, prompt, n, uniform, temperature=1.0, top_p=1.0)`** continues each row of `prompt`, integers
+# - **`generate(model, prompt, n, uniform, temperature=1.0, top_p=1.0)`** continues each row of `prompt`, int64
 #   `(batch, seq)`, by up to `n` tokens. The id 0 is padding and stands at the end of rows: the text goes on behind the
 #   last token that is no padding. `uniform` is `(batch, n)`, a number of $[0, 1)$ for each token. The result is
 #   `(batch, n)`, int64. A row gets the same alone and beside others. `model` is anything that makes logits of

@@ -20,8 +20,8 @@
 # - **It copies.** Whatever happens afterwards to `k`, to `v` or to an `x`, the cache holds what it was given.
 # - **`truncate(length)`** forgets all tokens but the first `length`. Appending goes on from there.
 # - **`device` and `dtype`** are those of the room, and of what `append` gives.
-# - **Room** for `max_len` tokens is taken once, at construction. An `append` of one token makes no larger tensor at
-#   length 4,000 than at 40, and takes as many operations. Views of the room are free.
+# - **Room** for `max_len` tokens is taken once, at construction, and `append` writes into it. One of one token makes no
+#   larger tensor at length 4,000 than at 40, and takes as many operations. Views of the room are free.
 # - **Parameters** of `CachedAttention`, and no others, as in **gqa** and without biases: `q_proj.weight` and
 #   `o_proj.weight`, each `(d_model, d_model)`; `k_proj.weight` and `v_proj.weight`, each
 #   `(num_kv_heads * head_dim, d_model)`, where `head_dim = d_model / num_heads`, and `num_kv_heads` is `num_heads` when
