@@ -88,7 +88,8 @@ def unproven(kata: Kata, failed: Mapping[str, Collection[str]]) -> list[str]:
                 return True
         return False
 
-    tied = ties(kata, claims(kata)).items()
+    # What is asked of a test, bad tests break: no rows of a matrix.
+    tied = [(told, held) for told, held in ties(kata, claims(kata)).items() if not all("Testtest::" in h for h in held)]
     return [
         f"{kata.name}: no wrong attempt breaks this claim alone: “{claim}”" for claim, held in tied if not alone(held)
     ]
