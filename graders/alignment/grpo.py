@@ -151,7 +151,7 @@ class TestGroupAdvantages(Contract):
         "groups_of_their_own_mean": {},
         "centred_alone": {"scale": False},
         "another_eps": {"eps": 0.5},
-        "a_group_of_two": {"group": 2},
+        "a_group_of_two": {"group": 2, "eps": 0.3},
     }
     more_shapes = {"one_prompt": {"prompts": 1}}
     hard_cases = {"a_group_of_one": {"group": 1}, "a_group_of_one_centred": {"group": 1, "scale": False}}

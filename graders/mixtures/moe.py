@@ -104,8 +104,9 @@ class TestMixtureOfExperts(SiluContract):
         "many_tokens": {"shape": (40,)},
     }
     more_shapes = {
-        "one_token": {"shape": (1,)},
-        "no_leading_dimensions": {"shape": ()},
+        # One token with every expert chosen: rounding must not decide what is exactly 0 in the router's gradient.
+        "one_token": {"shape": (1,), "k": 4},
+        "no_leading_dimensions": {"shape": (), "k": 4},
         "three_leading_dimensions": {"shape": (2, 1, 3)},
     }
     representative = ("two_of_four", "three_of_five", "experts_without_tokens")
