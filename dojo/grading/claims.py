@@ -9,10 +9,11 @@ need not say, stands in CONTRIBUTING. What is left open stands in the bullet **N
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from dojo.content import catalog, master
 from dojo.content.catalog import Kata
+from dojo.grading.pytest_plugin import class_name
 
 PROMISED = re.compile(
     "values_match|gradients_match|uses_only|stays_in_pytorch|any_leading_dimensions|float64|half_precision|float16|"
@@ -54,13 +55,16 @@ def claims(kata: Kata) -> list[str]:
     return [each for each in told if not each.startswith("**Not graded")]
 
 
-def checks(kata: Kata) -> list[str]:
+def checks(kata: Kata) -> dict[str, Callable[..., None]]:
     """The checks of a grader, by callable and name, as verdicts call them."""
     module = catalog.load(kata.grader)
     made = [each for each in vars(module).values() if isinstance(each, type) and each.__name__.startswith("Test")]
     names = [(cls, name) for cls in made if cls.__module__ == module.__name__ for name in dir(cls)]
-    told = {cls: f"Test{cls.name}" if hasattr(cls, "name") else cls.__name__ for cls in made}
-    return [f"{told[cls]}::{name}" for cls, name in names if name.startswith("test_") and getattr(cls, name)]
+    return {
+        f"{class_name(cls)}::{name}": getattr(cls, name)
+        for cls, name in names
+        if name.startswith("test_") and getattr(cls, name)
+    }
 
 
 def ties(kata: Kata, told: list[str]) -> dict[str, list[str]]:

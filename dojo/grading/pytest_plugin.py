@@ -313,7 +313,12 @@ def name_of(item: pytest.Item) -> str:
     """`Testsoftmax::test_values_match_the_definition`: the check, and of what callable, as the kata writes it."""
     own: Any = getattr(item, "cls", None)
     path = item.nodeid.partition("::")[2]
-    return f"Test{own.name}{path.removeprefix(own.__name__)}" if hasattr(own, "name") else path
+    return path if own is None else class_name(own) + path.removeprefix(own.__name__)
+
+
+def class_name(own: Any) -> str:
+    """What verdicts call a class of checks: by its callable, as the kata writes it, if it has one."""
+    return f"Test{own.name}" if hasattr(own, "name") else str(own.__name__)
 
 
 def _unparametrized(item: pytest.Item) -> str:
