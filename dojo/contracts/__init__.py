@@ -30,10 +30,11 @@ from dojo.contracts.checks.operations import Ban, assert_constant_op_count, oper
 from dojo.contracts.checks.parameters import drawn_from_normal, parameters_are
 from dojo.contracts.checks.tolerance import HALF, Formula
 from dojo.contracts.function import Contract
-from dojo.contracts.generator import GeneratorContract
 from dojo.contracts.harness import Maker, bare, core, fast, half_precisions, robust
 from dojo.contracts.layers import DropoutContract, NormContract, SiluContract, silenced
 from dojo.contracts.module import ModuleContract, NormedContract, PrecomputedTablesContract
+from dojo.contracts.plain.generator import GeneratorContract
+from dojo.contracts.plain.shrinking import shorter
 from dojo.judge.proxy import Attempt, Callee
 from dojo.verdict.failures import Fault
 from dojo.verdict.types import Label, Outcome, Section

@@ -117,6 +117,11 @@ def tensors_in(tree: Any) -> list[Tensor]:
     return [t for item in tree for t in tensors_in(item)] if isinstance(tree, (list, tuple)) else []
 
 
+def floating_in(tree: Any) -> list[Tensor]:
+    """The floating tensors of nested lists, tuples and dicts."""
+    return [t for t in tensors_in(tree) if t.is_floating_point()]
+
+
 def leaves(tree: Any, name: str) -> dict[str, Any]:
     """What nested lists, tuples and dicts hold at their ends, by where it stands: `grads[0]`, `state.step`."""
     if isinstance(tree, dict):

@@ -11,15 +11,16 @@ import random
 import sys
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from dojo.judge import protocol
-from dojo.judge.protocol import Args, Kwargs, Message
+from dojo.judge.protocol import Args, Kwargs, Message, floating_in
 from dojo.judge.worker import trial
-from dojo.judge.worker.drivers import optimise
+from dojo.judge.worker.drivers import DRIVERS
 from dojo.judge.worker.errors import explain
 from dojo.judge.worker.readings import instrumentation
 from dojo.judge.worker.readings.global_state import LASTING, global_state, settle
@@ -183,6 +184,10 @@ class Session:
         self.objects[kept.number] = module
         return {}
 
+    def drive(self, target: Any, driver: Callable[..., Message], **more: Any) -> Message:
+        """Hand what is under judgement to a loop of our own."""
+        return {name: self.outgoing(value) for name, value in driver(self.resolve(target), **more).items()}
+
     def read(self, target: protocol.Remote, name: str) -> Message:
         """An attribute of a kept object."""
         return {"value": self.outgoing(getattr(self.objects[target.number], name))}
@@ -335,10 +340,4 @@ REQUESTS = """
 """
 
 HANDLERS: dict[str, Callable[..., Message]] = {name: getattr(Session, name) for name in REQUESTS.split()}
-HANDLERS["optimise"] = lambda session, target, **more: optimise(session.resolve(target), **more)
-HANDLERS |= trial.REQUESTS
-
-
-def floating_in(tree: Any) -> list[Tensor]:
-    """The floating tensors of nested lists, tuples and dicts."""
-    return [t for t in protocol.tensors_in(tree) if t.is_floating_point()]
+HANDLERS |= {name: partial(Session.drive, driver=each) for name, each in DRIVERS.items()} | trial.REQUESTS

@@ -1,10 +1,12 @@
-"""What the house rules ask of a function of plain values: a mask, a bias, a width, a count.
+"""What the house rules ask of a function of plain values: a mask, a bias, a count, a tokenizer's merges.
 
 Its checks are named after the claims that a grader makes. What a grader states besides `name`:
 
-- `oracle(*args, **kwargs)`, which gives nested lists, a number or a dict of numbers;
+- `oracle(*args, **kwargs)`, which gives nested lists, text, a number or a dict of them; floats may be off by
+  `relative` and `absolute`;
 - `claims`, a sentence of the contract and the calls that show it, in the core tier; `edges`, the same in the robust
   tier; `refused`, calls that must raise a ValueError whose message holds all their numbers, or those beside the call;
+- `simpler`, which gives calls that are a step simpler than one: a failure is then told by the simplest that fails;
 - `growth`, the calls whose operation count may not grow, by a word for what does; `timed` and `time_limit`.
 
 The dtype and the axes of the result, and the names of the arguments, stand in the master's signature.
@@ -20,19 +22,23 @@ import torch
 from torch import Tensor
 
 from dojo.contracts.checks.assertions import (
+    Wrong,
     assert_raises,
     assert_state_unchanged,
     assert_stays_in_torch,
+    fail,
     match,
     tensor,
 )
 from dojo.contracts.checks.inputs import Draw
 from dojo.contracts.checks.operations import assert_constant_op_count, operation_count
-from dojo.contracts.checks.timing import assert_time_within, race
+from dojo.contracts.checks.timing import Reading, assert_time_within, clocked, race
 from dojo.contracts.harness import HouseRules, bare, core, fast, robust
-from dojo.judge.protocol import Args
-from dojo.judge.proxy import Attempt, Callee
-from dojo.verdict.failures import Fault
+from dojo.contracts.plain.shrinking import smallest
+from dojo.judge.protocol import Args, Kwargs
+from dojo.judge.proxy import Attempt
+from dojo.verdict.failures import NO_RETURN, Died, Fault
+from dojo.verdict.mismatch import plain
 from dojo.verdict.types import Label, Outcome, Section
 
 DTYPES = {"Float": torch.float32, "Bool": torch.bool, "Int": torch.int64}
@@ -40,7 +46,7 @@ Calls = Iterable[Args] | Callable[[Draw], Iterable[Args]]
 
 
 class GeneratorContract(HouseRules):
-    """A function of plain values that makes a tensor, a number or a dict of numbers."""
+    """A function of plain values that makes a tensor, or a plain answer: numbers, text, lists and dicts of them."""
 
     oracle: ClassVar[Callable[..., Any]]
     claims: ClassVar[dict[str, Calls]]
@@ -51,6 +57,9 @@ class GeneratorContract(HouseRules):
     timed: ClassVar[Args] = ()
     time_limit: ClassVar[float] = 40.0
     ulps: ClassVar[float] = 32.0  # by which a float32 may be off
+    relative: ClassVar[float] = 0.0  # by which a float of a plain answer may be off
+    absolute: ClassVar[float] = 0.0
+    simpler: ClassVar[Callable[[Args], Iterable[Args]] | None] = None
     makes_tensor: ClassVar[bool] = False
     needs: ClassVar[dict[str, str]] = {
         "test_operation_count_does_not_grow": "growth",
@@ -76,17 +85,60 @@ class GeneratorContract(HouseRules):
         """One result: its kind, dtype, shape and every element; the last `by_name` arguments are given by name."""
         count = len(call) - by_name
         given, named = call[:count], dict(zip(self.signature.inputs[count:], call[count:], strict=False))
-        words = ", ".join([*map(str, given), *(f"{name}={value}" for name, value in named.items())])
-        where = Section(Label.INPUT, f"{self.name}({words})")
+        where = Section(Label.INPUT, self.words(given, named))
         if got is None:
             sent = self.arguments(attempt, call)
-            named = dict(zip(named, sent[count:], strict=True))
-            got = getattr(attempt, self.name).request(sent[:count], named)["value"]
+            got = self.answer(attempt, sent[:count], dict(zip(named, sent[count:], strict=True)))
         exact = type(self).oracle(*call)
         if self.makes_tensor:
             self.same_tensor(tensor(got), exact, claim, where)
-        elif got != exact or type(got) is not type(exact):
-            raise Fault(Outcome.WRONG, *_sections(claim, f"got {got!r}, expected {exact!r}"), where)
+        elif got is None and exact is not None:
+            raise Fault(Outcome.WRONG, Section(Label.EVENT, NO_RETURN))
+        elif difference := plain.first_difference(got, exact, self.near):
+            told = [*plain.sections(got, exact, difference), where] if by_name else self.told(attempt, call, got, exact)
+            raise Wrong(claim, *told, got=got, where=claim)
+
+    def words(self, args: Args, kwargs: Kwargs) -> str:
+        """A call as it is told."""
+        parts = [*map(plain.shown, args), *(f"{name}={plain.shown(value)}" for name, value in kwargs.items())]
+        return f"{self.name}({', '.join(parts)})"
+
+    def answer(self, attempt: Attempt, args: Args, kwargs: Kwargs) -> Any:
+        """What the attempt gives for these arguments; a kata of objects, or of a driver, overrides this."""
+        return getattr(attempt, self.name).request(args, kwargs)["value"]
+
+    @property
+    def near(self) -> plain.Near:
+        """Which floats are near enough."""
+        return plain.within(self.relative, self.absolute)
+
+    def told(self, attempt: Attempt, call: Args, got: Any, exact: Any) -> list[Section]:
+        """What is said of a call that gives a wrong plain answer: of the simplest that does, where a kata has any."""
+        found, dead = (got, exact), False
+
+        def fails(each: Args) -> bool:
+            nonlocal found, dead
+            if dead:
+                return False
+            try:
+                pair = self.answer(attempt, self.arguments(attempt, each), {}), type(self).oracle(*each)
+            except (Fault, ValueError) as fault:  # what is refused, or raises, is another failure
+                dead = isinstance(fault, Died)
+                return False
+            wrong = plain.first_difference(*pair, self.near) is not None
+            found = pair if wrong else found
+            return wrong
+
+        simpler = type(self).simpler
+        least = smallest(call, fails, simpler) if simpler else call
+        difference = plain.first_difference(*found, self.near)
+        assert difference is not None
+        words = self.words(least, {}) + (", the smallest that fails" if least is not call else "")
+        return [*plain.sections(*found, difference), Section(Label.INPUT, words), *self.picture(least, *found)]
+
+    def picture(self, call: Args, got: Any, exact: Any) -> list[Section]:
+        """What else shows the difference of two answers; a kata that has a picture of its own overrides this."""
+        return []
 
     def same_tensor(self, got: Tensor, exact: Any, claim: str, where: Section) -> None:
         """Dtype, shape and every element of a tensor."""
@@ -100,9 +152,9 @@ class GeneratorContract(HouseRules):
 
     def refuses(self, attempt: Attempt, claim: str, call: Args) -> None:
         """A call that raises a ValueError whose text holds the offending numbers."""
-        function, offending = getattr(attempt, self.name), self.refused[claim]
+        offending = self.refused[claim]
         values = offending[call] if isinstance(offending, dict) else call
-        assert_raises(lambda: function.request(self.arguments(attempt, call), {}), *values, sentence=claim)
+        assert_raises(lambda: self.answer(attempt, self.arguments(attempt, call), {}), *values, sentence=claim)
 
     @property
     def base(self) -> Args:
@@ -156,8 +208,25 @@ class GeneratorContract(HouseRules):
 
     @fast
     def test_time_stays_near_the_reference(self, attempt: Attempt, reference: Attempt, draw: Draw) -> None:
-        mine, theirs = (_timer(getattr(each, self.name), self.timed) for each in (attempt, reference))
+        mine, theirs = self.timer(attempt, draw), self.timer(reference, draw)
         assert_time_within(self.time_limit, race(mine, theirs, self.time_limit, draw.random()))
+        if not self.makes_tensor:
+            got, exact = (self.answer(each, self.arguments(each, self.timed), {}) for each in (attempt, reference))
+            if plain.first_difference(got, exact, self.near):
+                fail("the answer of a timed call is right", "it differs from the reference's")
+
+    def timer(self, attempt: Attempt, draw: Draw) -> Callable[[], Reading]:
+        """A function that times one call; a result that is a tensor stays in the worker."""
+        if not self.makes_tensor:
+            return lambda: clocked(attempt, lambda: self.answer(attempt, self.arguments(attempt, self.timed), {}))
+        staged = getattr(attempt, self.name).stage(*self.timed)
+
+        def run() -> Reading:
+            cpu, wall, _ = staged.timed()
+            return (wall, wall) if attempt.device == "cuda" else (cpu, wall)
+
+        run()
+        return run
 
 
 IN_PRACTICE = {  # what goes wrong where a robust check of this kind fails
@@ -178,15 +247,3 @@ def _check(claim: str, calls: Calls, judge: Callable[..., None]) -> Callable[...
 
 def _sections(sentence: str, seen: str) -> tuple[Section, Section]:
     return Section(Label.CONTRACT, sentence), Section(Label.FACTS, seen)
-
-
-def _timer(function: Callee, call: Args) -> Callable[[], tuple[float, float]]:
-    """A function that times one call."""
-    staged = function.stage(*call)
-
-    def run() -> tuple[float, float]:
-        cpu, wall, _ = staged.timed()
-        return (wall, wall) if function.attempt.device == "cuda" else (cpu, wall)
-
-    run()
-    return run
