@@ -1,0 +1,138 @@
+"""The same on a Ray cluster: an actor a processor, each with a judge that stays warm.
+
+Attempts travel as text and verdicts as JSON values. Ray starts an actor where there is room for it, and tells when one,
+or its node, is lost; what was being graded there is then graded in a new one, by the loop of `engine`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from dojo.cohort.engine import WORKERS, Job, Slot, grade
+from dojo.cohort.records import Result
+from dojo.content.catalog import ROOT, Trouble
+from dojo.judge.pool import cores
+from dojo.judge.worker.isolation import confinement
+
+# What a node is sent of the project: all but what it does not need to grade, or may not have.
+LEFT_OUT = [".git", ".nox", ".dojo", "*.ipynb", "docs", "katas", "lessons", "results", "*.sqlite", "__pycache__"]
+
+
+class RayEngine:
+    """The processors, or with `device="cuda"` the GPUs, of a cluster."""
+
+    def __init__(self, address: str, sandboxed: bool, device: str = "cpu", size: int | None = None) -> None:
+        """Connect to the cluster at an address, or with `auto` to the one of this machine, which may start now.
+
+        Raises Trouble where Ray is not installed, or no cluster answers.
+        """
+        try:
+            ray: Any = import_module("ray")
+        except ModuleNotFoundError:
+            raise Trouble("--ray needs Ray, which is not installed: pip install 'ray[default]'") from None
+        self.ray, self.sandboxed, self.device = ray, sandboxed, device
+        if not ray.is_initialized():
+            try:
+                self._connect(address)
+            except (ConnectionError, ValueError, RuntimeError) as error:
+                said = str(error).splitlines()[0] if str(error) else type(error).__name__
+                raise Trouble(f"no Ray cluster answers at {address} ({said}): `ray start --head` starts one") from None
+        resource = "GPU" if device == "cuda" else "CPU"
+        self.size = size or int(ray.cluster_resources().get(resource, 0))
+        if not self.size:
+            raise Trouble(f"the cluster at {address} has no {resource}: --device and its nodes do not fit")
+        self.idle: list[Slot] = []
+        needs: dict[str, Any] = {"num_gpus": 1} if device == "cuda" else {"num_cpus": 1}
+        self._actor = ray.remote(**needs, max_restarts=0)(_Judge)
+
+    def _connect(self, address: str) -> None:
+        more = {"runtime_env": {"working_dir": str(ROOT), "excludes": LEFT_OUT}}
+        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # its default warns at every start
+        if address != "auto":
+            self.ray.init(address=address, **quiet, **more)
+            return
+        try:
+            self.ray.init(address="auto", **quiet, **more)
+        except ConnectionError:
+            self.ray.init(include_dashboard=False, **quiet)  # a cluster of this machine alone, for this run
+
+    def slot(self) -> Slot:
+        return _ActorSlot(self.ray, self._actor.remote(self.sandboxed, self.device))
+
+    def done(self, busy: Sequence[Any], seconds: float) -> list[tuple[Slot, Result | str]]:
+        owners = {slot.asked: slot for slot in busy}
+        ready, _ = self.ray.wait(list(owners), num_returns=1, timeout=seconds)
+        return [(owners[each], owners[each].take()) for each in ready]
+
+    def close(self) -> None:
+        self.ray.shutdown()
+
+
+class _ActorSlot:
+    """An actor, as a slot."""
+
+    def __init__(self, ray: Any, actor: Any) -> None:
+        self.ray, self.actor, self.asked = ray, actor, None
+
+    def begin(self, job: Job) -> None:
+        self.asked = self.actor.grade.remote(job)
+
+    def take(self) -> Result | str:
+        """What came of the job."""
+        try:
+            result: Result = self.ray.get(self.asked)
+            return result
+        except self.ray.exceptions.RayTaskError as error:
+            return f"the judge failed: {str(error).strip().splitlines()[-1]}"
+        except self.ray.exceptions.RayError as error:
+            return f"the node or process that graded it was lost ({type(error).__name__})"
+
+    def end(self) -> None:
+        with suppress(Exception):  # it may be gone already
+            self.ray.kill(self.actor)
+
+
+class _Judge:
+    """Runs in the cluster: a fork server, and a grading at a time."""
+
+    def __init__(self, sandboxed: bool, device: str) -> None:
+        from dojo.grading.parallel import import_all
+        from dojo.judge import sandbox
+        from dojo.judge.fork_server import ForkServer, FreshStarts
+
+        around = sandbox.prefix() if sandboxed else []
+        self.core = _own_core()
+        self.server = FreshStarts(around) if device == "cuda" else ForkServer(around=around)
+        import_all()
+        if isinstance(self.server, ForkServer):
+            self.server.spares = WORKERS
+
+    def grade(self, job: Job) -> Result:
+        """Grade an attempt, and get ready for the next."""
+        result = grade(job, self.server)
+        if hasattr(self.server, "rest"):
+            self.server.rest()
+        return result
+
+
+def _own_core() -> int | None:
+    """Keep this process to a processor that no other judge on this machine has; the lock is held as long as it lives.
+
+    Judge and worker take turns: on two processors they would wait for each other's to wake up.
+    """
+    for core in cores():
+        lock = os.open(Path(tempfile.gettempdir(), f"dojo-{os.getuid()}-processor-{core}.lock"), os.O_RDWR | os.O_CREAT)
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            confinement.keep_to(core)
+            return lock
+        os.close(lock)
+    return None
