@@ -5,9 +5,11 @@ Its checks are named after the claims that a grader makes. What a grader states 
 - `oracle(*args, **kwargs)`, which gives nested lists, a number or a dict of numbers;
 - `claims`, a sentence of the contract and the calls that show it, in the core tier; `edges`, the same in the robust
   tier; `refused`, calls that must raise a ValueError whose message holds all their numbers, or those beside the call;
-- `growth`, the calls whose operation count may not grow, by a word for what does; `timed` and `time_limit`.
+- `growth`, the calls whose operation count may not grow, by a word for what does; `timed` and `time_limit`;
+- `results`, the names of several results in their order: tensors, and numbers beside them.
 
-The dtype and the axes of the result, and the names of the arguments, stand in the master's signature.
+The dtype and the axes of the result, and the names of the arguments, stand in the master's signature. A call is a tuple
+of arguments in their order; those that have no position are given by name.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ from dojo.contracts.checks.inputs import Draw
 from dojo.contracts.checks.operations import assert_constant_op_count, operation_count
 from dojo.contracts.checks.timing import assert_time_within, race
 from dojo.contracts.harness import HouseRules, bare, core, fast, robust
-from dojo.judge.protocol import Args
-from dojo.judge.proxy import Attempt, Callee
+from dojo.judge.protocol import Args, Kwargs, tensors_in
+from dojo.judge.proxy import Attempt, StagedCall
 from dojo.verdict.failures import Fault
 from dojo.verdict.types import Label, Outcome, Section
 
@@ -51,6 +53,7 @@ class GeneratorContract(HouseRules):
     timed: ClassVar[Args] = ()
     time_limit: ClassVar[float] = 40.0
     ulps: ClassVar[float] = 32.0  # by which a float32 may be off
+    results: ClassVar[tuple[str, ...]] = ()
     makes_tensor: ClassVar[bool] = False
     needs: ClassVar[dict[str, str]] = {
         "test_operation_count_does_not_grow": "growth",
@@ -72,21 +75,41 @@ class GeneratorContract(HouseRules):
         """The call as the worker gets it; a kata whose arguments the attempt builds overrides this."""
         return call
 
+    def given(self, call: Args, by_name: int = 0) -> tuple[Args, Kwargs]:
+        """The arguments by position and by name: the last `by_name`, and those that have no position."""
+        count = min(len(call) - by_name, len(self.signature.inputs))
+        names = (*self.signature.inputs, *self.signature.keywords)
+        return call[:count], dict(zip(names[count:], call[count:], strict=False))
+
     def agrees(self, attempt: Attempt, claim: str, call: Args, got: Any = None, by_name: int = 0) -> None:
         """One result: its kind, dtype, shape and every element; the last `by_name` arguments are given by name."""
-        count = len(call) - by_name
-        given, named = call[:count], dict(zip(self.signature.inputs[count:], call[count:], strict=False))
-        words = ", ".join([*map(str, given), *(f"{name}={value}" for name, value in named.items())])
+        args, named = self.given(call, by_name)
+        words = ", ".join([*map(str, args), *(f"{name}={value}" for name, value in named.items())])
         where = Section(Label.INPUT, f"{self.name}({words})")
         if got is None:
-            sent = self.arguments(attempt, call)
-            named = dict(zip(named, sent[count:], strict=True))
-            got = getattr(attempt, self.name).request(sent[:count], named)["value"]
+            args, named = self.given(self.arguments(attempt, call), by_name)
+            got = getattr(attempt, self.name).request(args, named)["value"]
         exact = type(self).oracle(*call)
-        if self.makes_tensor:
+        if self.results:
+            if not isinstance(got, (tuple, list)) or len(got) != len(self.results):
+                sentence = f"the results are {', '.join(self.results)}, in a tuple"
+                raise Fault(Outcome.WRONG, *_sections(sentence, f"got a {type(got).__name__}"), where)
+            for name, value, expected in zip(self.results, got, exact, strict=True):
+                if isinstance(expected, float):
+                    self.same_number(name, value, expected, claim, where)
+                else:
+                    self.same_tensor(tensor(value), expected, claim, where)
+        elif self.makes_tensor:
             self.same_tensor(tensor(got), exact, claim, where)
         elif got != exact or type(got) is not type(exact):
             raise Fault(Outcome.WRONG, *_sections(claim, f"got {got!r}, expected {exact!r}"), where)
+
+    def same_number(self, name: str, got: Any, exact: float, claim: str, where: Section) -> None:
+        """A number beside the tensors, as near as a float32 would be."""
+        if isinstance(got, bool) or not isinstance(got, (int, float)):
+            raise Fault(Outcome.WRONG, *_sections(f"{name} is a float", f"got a {type(got).__name__}"), where)
+        if not abs(got - exact) <= self.ulps * torch.finfo(torch.float32).eps * abs(exact):
+            raise Fault(Outcome.WRONG, *_sections(claim, f"{name}: got {got!r}, expected {exact!r}"), where)
 
     def same_tensor(self, got: Tensor, exact: Any, claim: str, where: Section) -> None:
         """Dtype, shape and every element of a tensor."""
@@ -102,7 +125,8 @@ class GeneratorContract(HouseRules):
         """A call that raises a ValueError whose text holds the offending numbers."""
         function, offending = getattr(attempt, self.name), self.refused[claim]
         values = offending[call] if isinstance(offending, dict) else call
-        assert_raises(lambda: function.request(self.arguments(attempt, call), {}), *values, sentence=claim)
+        args, named = self.given(self.arguments(attempt, call))
+        assert_raises(lambda: function.request(args, named), *values, sentence=claim)
 
     @property
     def base(self) -> Args:
@@ -117,18 +141,20 @@ class GeneratorContract(HouseRules):
 
     @core
     def test_stays_in_pytorch(self, attempt: Attempt) -> None:
-        assert_stays_in_torch(getattr(attempt, self.name), *self.arguments(attempt, self.base))
+        args, named = self.given(self.arguments(attempt, self.base))
+        assert_stays_in_torch(getattr(attempt, self.name), *args, **named)
 
     @robust
     def test_global_state_is_left_alone(self, attempt: Attempt) -> None:
         """The caller's next random numbers, or the default dtype, change behind its back."""
         function = getattr(attempt, self.name)
-        assert_state_unchanged(function.request(self.arguments(attempt, self.base), {}, watch=True))
+        assert_state_unchanged(function.request(*self.given(self.arguments(attempt, self.base)), watch=True))
 
     @robust
     def test_each_call_stands_alone(self, attempt: Attempt) -> None:
         """A mask or bias that a caller changed in place is given out changed to the next caller."""
-        staged = getattr(attempt, self.name).stage(*self.arguments(attempt, self.base))
+        args, named = self.given(self.arguments(attempt, self.base))
+        staged = getattr(attempt, self.name).stage(*args, **named)
         staged.overwrite_result(staged.go())
         claim = "a result that was overwritten is not given out again"
         self.agrees(attempt, claim, self.base, staged.fetch(staged.go()))
@@ -139,24 +165,27 @@ class GeneratorContract(HouseRules):
         for axis, make in self.growth.items():
 
             def count(size: int, make: Callable[[int], Args] = make) -> int:
-                return operation_count(function.observe(*make(size)))
+                args, named = self.given(make(size))
+                return operation_count(function.observe(*args, **named))
 
             assert_constant_op_count(axis, self.growth_sizes, count)
 
     @fast
     def test_no_tensor_is_much_larger_than_the_result(self, attempt: Attempt) -> None:
         """Twice the bytes of the result in float64, were its last two axes as long as the longer of them."""
-        function, call = getattr(attempt, self.name), self.timed or self.base
-        shape = tensor(function.request(call, {})["value"]).shape
+        function, (args, named) = getattr(attempt, self.name), self.given(self.timed or self.base)
+        got = function.request(args, named)["value"]
+        shape = next(iter(tensors_in(got)), torch.empty(0)).shape if self.results else tensor(got).shape
         square = prod(shape[:-2]) * max(shape[-2:]) ** min(2, len(shape))
-        largest = max(function.observe(*call)["largest"].values(), default=0)
+        largest = max(function.observe(*args, **named)["largest"].values(), default=0)
         if largest > 2 * 8 * square:
             sentence = "no tensor is much larger than the result"
             raise Fault(Outcome.SLOW, *_sections(sentence, f"a tensor has {largest} bytes, a result of {shape}"))
 
     @fast
     def test_time_stays_near_the_reference(self, attempt: Attempt, reference: Attempt, draw: Draw) -> None:
-        mine, theirs = (_timer(getattr(each, self.name), self.timed) for each in (attempt, reference))
+        args, named = self.given(self.timed)
+        mine, theirs = (_timer(getattr(each, self.name).stage(*args, **named)) for each in (attempt, reference))
         assert_time_within(self.time_limit, race(mine, theirs, self.time_limit, draw.random()))
 
 
@@ -180,13 +209,12 @@ def _sections(sentence: str, seen: str) -> tuple[Section, Section]:
     return Section(Label.CONTRACT, sentence), Section(Label.FACTS, seen)
 
 
-def _timer(function: Callee, call: Args) -> Callable[[], tuple[float, float]]:
+def _timer(staged: StagedCall) -> Callable[[], tuple[float, float]]:
     """A function that times one call."""
-    staged = function.stage(*call)
 
     def run() -> tuple[float, float]:
         cpu, wall, _ = staged.timed()
-        return (wall, wall) if function.attempt.device == "cuda" else (cpu, wall)
+        return (wall, wall) if staged.callee.attempt.device == "cuda" else (cpu, wall)
 
     run()
     return run
