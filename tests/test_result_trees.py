@@ -65,6 +65,13 @@ def place(x: Float[Tensor, "batch n"]) -> Int[Tensor, "batch"]:
     ### END SOLUTION
 
 
+def ramp(n: int, *, step: float, start: float = 0.0) -> tuple[Float[Tensor, "n"], float]:
+    """n steps from a start, and how far they go; the step and the start have no position."""
+    ### BEGIN SOLUTION
+    return start + step * torch.arange(n), step * n
+    ### END SOLUTION
+
+
 class Shifted(nn.Module):
     """x + base + shift, where `base` is frozen."""
 
@@ -146,7 +153,9 @@ class Descent(torch.optim.Optimizer):
 GRADER = """\
 import torch
 
-from dojo.contracts import Attempt, Ban, Call, Callee, Contract, Draw, ModuleContract, core, fail, match
+from dojo.contracts import (
+    Attempt, Ban, Call, Callee, Contract, Draw, GeneratorContract, ModuleContract, core, fail, match
+)
 
 
 def largest(init, params, x, prior):
@@ -217,6 +226,14 @@ class TestPlace(Contract):
     @classmethod
     def call(cls, d: Draw, batch: int = 3, n: int = 5) -> Call:
         return Call({"x": d.normal(batch, n)})
+
+
+class TestRamp(GeneratorContract):
+    name = "ramp"
+    results = ("steps", "length")
+    oracle = staticmethod(lambda n, step, start=0.0: ([start + step * i for i in range(n)], float(step * n)))
+    claims = {"steps are even": [(3, 0.5), (4, 0.3, 1.0)]}
+    timed = (2000, 0.5)
 
 
 class TestShifted(ModuleContract):
@@ -334,6 +351,10 @@ RIGHT = {
                     self.offset = (self.offset + x.mean(0)).detach()
                 return result
     """,
+    "a length from a tensor": """
+        def ramp(n, *, step, start=0.0):
+            return torch.arange(n) * step + start, torch.tensor(step * n).item()
+    """,
     "an optimiser without a base class": """
         class Descent:
             def __init__(self, params, lr=0.1):
@@ -394,6 +415,22 @@ WRONG = {
         "def doubled(grads):\n    s = sum(g.sum() for g in grads if g is not None)\n"
         "    return [None if g is None else 2 * g.detach() for g in grads], s",
         "gradient of grads[0] is right",
+    ),
+    "steps without their length": (
+        "def ramp(n, *, step, start=0.0): return start + step * torch.arange(n)",
+        "steps, length, in a tuple",
+    ),
+    "a length that is a tensor": (
+        "def ramp(n, *, step, start=0.0): return start + step * torch.arange(n), torch.tensor(step * n)",
+        "length is a float",
+    ),
+    "a length of one step less": (
+        "def ramp(n, *, step, start=0.0): return start + step * torch.arange(n), step * (n - 1)",
+        "length: got 1.0, expected 1.5",
+    ),
+    "a start without effect": (
+        "def ramp(n, *, step, start=0.0): return step * torch.arange(n), step * n",
+        "ramp(4, step=0.3, start=1.0)",
     ),
     "a base that is trained": (
         """
