@@ -95,10 +95,12 @@ def test_right_attempts_of_other_people_are_not_listed() -> None:
     assert pairs(handed_in(ada=MINE, **right_attempts("gqa")), KATAS) == []
 
 
-def test_of_all_right_attempts_few_pairs_are_listed() -> None:
-    attempts = [Submitted(who, kata, who, text) for kata in KATAS for who, text in right_attempts(kata).items()]
-    by_kata = {kata: sum(attempt.kata == kata for attempt in attempts) for kata in KATAS}
-    possible = sum(len(list(combinations(range(count), 2))) for count in by_kata.values())
+def test_of_right_attempts_few_pairs_are_listed() -> None:
+    tracks = ("attention", "positions", "feedforward", "blocks", "losses")
+    by_kata = {name: right_attempts(name) for name, kata in KATAS.items() if kata.track in tracks}
+    attempts = [Submitted(who, kata, who, text) for kata, found in by_kata.items() for who, text in found.items()]
+    possible = sum(len(list(combinations(found, 2))) for found in by_kata.values())
+    assert possible > 200
     assert sum(pair.second is not None for pair in pairs(attempts, KATAS)) < 0.05 * possible
 
 
