@@ -59,9 +59,8 @@ def pairs(submitted: Sequence[Submitted], katas: Mapping[str, Kata], enough: flo
     for name, attempts in by_kata.items():
         stub = frozenset(_grams(words(master.stub_text(katas[name]))))
         solution = master.without_handed_out(master.read_text(katas[name].master))
-        once = {attempt.digest: attempt.source for attempt in attempts}
-        prints = {digest: _winnowed(source, stub) for digest, source in once.items()}
-        entries: list[tuple[Submitted | None, Prints]] = [(attempt, prints[attempt.digest]) for attempt in attempts]
+        prints = {source: _winnowed(source, stub) for source in {attempt.source for attempt in attempts}}
+        entries: list[tuple[Submitted | None, Prints]] = [(attempt, prints[attempt.source]) for attempt in attempts]
         entries.append((None, _winnowed(solution, stub)))
         measured = [(who, own, length) for who, own in entries if (length := _tokens(own.values())) >= FEWEST]
         for (first, ours, our_length), (second, theirs, their_length) in combinations(measured, 2):

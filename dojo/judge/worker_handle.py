@@ -58,7 +58,7 @@ class Worker:
         self,
         server: ForkServer | FreshStarts,
         filename: str,
-        readable: list[str],
+        readable: protocol.Others,
         memory: int | None = MEMORY,
         trial: bool = False,
     ) -> None:
