@@ -17,9 +17,21 @@ def nothing(parser: argparse.ArgumentParser) -> None:
 def grade(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{WHICH}; all when none is named")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--attempt", type=Path, metavar="FILE", help="grade this file as NAME instead of your own")
+    what.add_argument(
+        "--attempt",
+        type=Path,
+        metavar="FILE",
+        help="grade this file as NAME instead of your own; of a folder, its files",
+    )
     what.add_argument("--solution", action="store_true", help="grade the reference solution")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the verdicts as JSON to FILE, or to -")
+    parser.add_argument(
+        "--junit", type=Path, metavar="FILE", help="write the verdicts as JUnit XML to FILE, for any CI"
+    )
+    parser.add_argument("--sarif", type=Path, metavar="FILE", help="write the failing lines as SARIF 2.1.0 to FILE")
+    parser.add_argument(
+        "--github", action="store_true", help="in a GitHub workflow: annotate the failing lines, and sum up the job"
+    )
     parser.add_argument("--tier", choices=["core", "robust", "fast"], help="run only the checks of this tier")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="where to run")
     parser.add_argument("--seed", type=int, metavar="N", help="repeat a run with the seed that its verdict printed")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import PurePath
 from typing import Any
 
@@ -10,11 +9,11 @@ from dojo.cohort.outputs.grades import Class, Row, Stand, in_a_line, short
 from dojo.cohort.outputs.rubric import TIERS
 from dojo.verdict.causes import shared_by
 from dojo.verdict.page.html import esc, verdict_section
+from dojo.verdict.page.markdown import fenced, plain
 from dojo.verdict.screen.text import readable
 
 WAITS = "A person will look at this one. Until then it counts neither for you nor against you."
 NOTHING = "No file for this kata was handed in."
-SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&])")
 
 
 def own_verdict(row: Row) -> dict[str, Any]:
@@ -118,15 +117,3 @@ def _told(row: Row) -> list[str]:
         others = sum(each.get("cause") == check["name"] and each["name"] != check["name"] for each in row.checks)
         lines += [f"{shared_by(others).capitalize()}.", ""] if others else []
     return lines[:-1]
-
-
-def plain(text: str) -> str:
-    """A text of anybody's in Markdown, as it is."""
-    return SPECIAL.sub(r"\\\1", " ".join(text.split()))
-
-
-def fenced(text: str) -> list[str]:
-    """Lines of anybody's between fences that no line of theirs ends."""
-    longest = max(map(len, re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return [f"{fence}text", text, fence]
