@@ -11,9 +11,8 @@ import pytest
 import torch
 
 from dojo.cohort.outputs import rubric as rubrics
-from dojo.cohort.outputs.folder import file_names
 from dojo.cohort.outputs.rubric import Rubric
-from dojo.cohort.outputs.writing import write_all
+from dojo.cohort.outputs.writing import file_names, write_all
 from dojo.cohort.records import Problem, Result, Submitted
 from dojo.content.catalog import Trouble
 from dojo.verdict.causes import assign

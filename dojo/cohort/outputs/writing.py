@@ -1,19 +1,29 @@
-"""All that a teacher gets once a class is graded, in one folder."""
+"""All that a teacher gets once a class is graded, in one folder.
+
+Its file names are safe wherever they lie, and of whatever is replaced there is a copy.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import time
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from dojo.cohort.outputs import class_page, feedback, gradescope, tables
-from dojo.cohort.outputs.folder import Folder, file_names
 from dojo.cohort.outputs.grades import Class, count
 from dojo.cohort.outputs.rubric import Rubric
 from dojo.cohort.records import Problem, Result
+from dojo.content import files
 from dojo.verdict.page import html
 
 MADE = re.compile(r"<small>made [^;]*;")  # of a page: when, which alone is no news
+LONGEST = 120  # bytes of a name, which leaves room for an ending
+RESERVED = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])(\..*)?", re.IGNORECASE)  # of Windows
+DIGITS = 8  # of the digest that tells two names apart
+EARLIER = "earlier"
 
 
 def write_all(
@@ -46,3 +56,64 @@ def write_all(
 
 def _undated(page: str) -> str:
     return MADE.sub("", page, count=1)
+
+
+def file_names(students: Iterable[str]) -> dict[str, str]:
+    """A file name for each student, in which letters of any script stay as they are.
+
+    No two are the same, not even where the system does not tell capitals or ways to write an accent apart: what several
+    names come to ends in digits of the name's digest.
+    """
+    plain = {student: _plain(student) for student in dict.fromkeys(students)}
+    like = Counter(map(_folded, plain.values()))
+    alone = {student: name for student, name in plain.items() if like[_folded(name)] == 1}
+    found, taken = dict(alone), set(map(_folded, alone.values()))
+    for student in plain.keys() - alone.keys():
+        digest, digits = files.digest(student.encode("utf-8", "surrogatepass")), DIGITS
+        while _folded(name := f"{plain[student]}-{digest[:digits]}") in taken:
+            digits += 1
+        taken.add(_folded(name))
+        found[student] = name
+    return found
+
+
+def _plain(student: str) -> str:
+    """A name with what no file system refuses and no shell obeys."""
+    text = unicodedata.normalize("NFC", student)
+    kept = "".join(c if unicodedata.category(c)[0] in "LMN" or c in "-_." else "-" for c in text)
+    kept = re.sub("-{2,}", "-", kept)
+    kept = kept.encode("utf-8", "ignore")[:LONGEST].decode("utf-8", "ignore").strip("-.")
+    return f"_{kept}" if RESERVED.fullmatch(kept) else kept or "student"
+
+
+def _folded(name: str) -> str:
+    """What two names share that some file system takes for the same."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+
+
+class Folder:
+    """Where a class's files are written. What one replaces goes to `earlier/` and the time, in the same place there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.written: list[Path] = []
+        self._earlier: Path | None = None
+
+    def write(self, name: str, text: str, same: Callable[[str], str] = str) -> None:
+        """Write a text, unless the file says the same already, which `same` may leave a line out of."""
+        path = self.path / name
+        self.written.append(path)
+        content = text.encode("utf-8", "backslashreplace")  # a name may hold bytes that are no text
+        if path.is_file():
+            old = path.read_bytes()
+            if same(old.decode("utf-8", "replace")) == same(content.decode()):
+                return
+            files.write_atomic(self._copies() / name, old)
+        files.write_atomic(path, content)
+
+    def _copies(self) -> Path:
+        if self._earlier is None:
+            stamp = time.strftime("%Y%m%d-%H%M%S")
+            names = [stamp, *(f"{stamp}-{n}" for n in range(2, 10000))]
+            self._earlier = next(path for n in names if not (path := self.path / EARLIER / n).exists())
+        return self._earlier
