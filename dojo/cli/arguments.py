@@ -183,6 +183,14 @@ def plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--clear", action="store_true", help="forget the plan")
 
 
+def starter(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--katas", required=True, metavar="NAMES", help="katas or tracks with commas between them, as in gqa,rope"
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder, or an empty one")
+    parser.add_argument("--dojo", metavar="URL", help="where its workflows clone the dojo from: your fork, perhaps")
+
+
 def next(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--count", type=_positive, default=3, metavar="N", help="how many to name")
 

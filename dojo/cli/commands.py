@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from dojo.cli import arguments
 
-SOLVE, PRACTISE, NOTEBOOKS, MAINTAIN = "Solve a kata", "Practise for the interview", "Notebooks", "Work on the project"
+SOLVE, PRACTISE, NOTEBOOKS = "Solve a kata", "Practise for the interview", "Notebooks"
+TEACH, MAINTAIN = "Teach a class", "Work on the project"
 
 
 class Command(NamedTuple):
@@ -168,6 +169,12 @@ def _history(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     return history.main(args)
 
 
+def _starter(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    from dojo.cohort.outputs.starter import repository
+
+    return repository.main(args)
+
+
 def _report(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     from dojo.practice import report
 
@@ -257,6 +264,13 @@ COMMANDS = {
         (("rope", ""), ("rope --diff 1 4", ""), ("rope --restore 4", ""), ("--export attempts.jsonl", "")),
     ),
     "report": Command(PRACTISE, "write a page about all of your practice", arguments.report, _report),
+    "starter": Command(
+        TEACH,
+        "write a template repository whose every push is graded",
+        arguments.starter,
+        _starter,
+        (("--katas gqa,rope --out class", ""),),
+    ),
     "sync": Command(
         NOTEBOOKS,
         "make scripts and notebooks agree",
