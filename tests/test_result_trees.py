@@ -1,7 +1,7 @@
 """What contracts say of calls that are more than one tensor in and one tensor out, on a made-up kata.
 
-Several results, lists of tensors, constants, frozen parameters, methods of kept objects and an optimiser: each with
-right attempts in several forms and with wrong ones, which end in their sentence.
+Several results, lists of tensors, constants, frozen parameters, buffers, methods of kept objects and an optimiser: each
+with right attempts in several forms and with wrong ones, which end in their sentence.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MASTER = '''\
 # %% [markdown]
 # # Made up
 #
-# **Write** six things.
+# **Write** seven things.
 
 # %%
 import torch
@@ -65,6 +65,13 @@ def place(x: Float[Tensor, "batch n"]) -> Int[Tensor, "batch"]:
     ### END SOLUTION
 
 
+def ramp(n: int, *, step: float, start: float = 0.0) -> tuple[Float[Tensor, "n"], float]:
+    """n steps from a start, and how far they go; the step and the start have no position."""
+    ### BEGIN SOLUTION
+    return start + step * torch.arange(n), step * n
+    ### END SOLUTION
+
+
 class Shifted(nn.Module):
     """x + base + shift, where `base` is frozen."""
 
@@ -79,6 +86,26 @@ class Shifted(nn.Module):
         """The sum of the three."""
         ### BEGIN SOLUTION
         return x + self.base + self.shift
+        ### END SOLUTION
+
+
+class Offset(nn.Module):
+    """x + offset + shift, where `offset` is a buffer; training then adds the mean of x to it."""
+
+    def __init__(self, n: int, *, device: torch.device | None = None, dtype: torch.dtype | None = None) -> None:
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.register_buffer("offset", torch.zeros(n, device=device, dtype=dtype))
+        self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
+        ### END SOLUTION
+
+    def forward(self, x: Float[Tensor, "batch n"]) -> Float[Tensor, "batch n"]:
+        """The sum of the three."""
+        ### BEGIN SOLUTION
+        result = x + self.offset + self.shift
+        if self.training:
+            self.offset += x.detach().mean(0)
+        return result
         ### END SOLUTION
 
 
@@ -126,7 +153,9 @@ class Descent(torch.optim.Optimizer):
 GRADER = """\
 import torch
 
-from dojo.contracts import Attempt, Ban, Call, Callee, Contract, Draw, ModuleContract, core, fail, match
+from dojo.contracts import (
+    Attempt, Ban, Call, Callee, Contract, Draw, GeneratorContract, ModuleContract, core, fail, match
+)
 
 
 def largest(init, params, x, prior):
@@ -149,6 +178,10 @@ def placed(init, params, x):
 
 def shifted(init, params, x):
     return x + (params["base"] + params["shift"])
+
+
+def offset(init, params, x):
+    return x + (params["offset"] + params["shift"])
 
 
 class TestBest(Contract):
@@ -195,6 +228,14 @@ class TestPlace(Contract):
         return Call({"x": d.normal(batch, n)})
 
 
+class TestRamp(GeneratorContract):
+    name = "ramp"
+    results = ("steps", "length")
+    oracle = staticmethod(lambda n, step, start=0.0: ([start + step * i for i in range(n)], float(step * n)))
+    claims = {"steps are even": [(3, 0.5), (4, 0.3, 1.0)]}
+    timed = (2000, 0.5)
+
+
 class TestShifted(ModuleContract):
     name = "Shifted"
     oracle, variants = shifted, (shifted, shifted, shifted)
@@ -207,6 +248,34 @@ class TestShifted(ModuleContract):
     def call(cls, d: Draw, batch: int = 3, n: int = 5) -> Call:
         init = {"n": n}
         return Call({"x": d.normal(batch, n)}, init, cls.params(d, init))
+
+
+class TestOffset(ModuleContract):
+    name = "Offset"
+    oracle, variants = offset, (offset, offset, offset)
+    buffers = ("offset",)
+    cases = {"small": {}}
+    timed = {"batch": 512, "n": 512}
+    time_limit = 40.0
+
+    @classmethod
+    def call(cls, d: Draw, batch: int = 3, n: int = 5) -> Call:
+        init = {"n": n}
+        return Call({"x": d.normal(batch, n)}, init, cls.params(d, init) | {"offset": d.normal(n)})
+
+    def build(self, attempt: Attempt, call: Call, **keywords):
+        return super().build(attempt, call, **keywords).eval()
+
+    @core
+    def test_training_adds_the_mean_and_keeps_no_graph(self, attempt: Attempt, draw: Draw) -> None:
+        call = self.call(draw)
+        module = self.ready(attempt, call).train()
+        module.request((call.inputs["x"].requires_grad_(),), {}, grad=True)
+        found = module.describe()["buffers"]["offset"]
+        if found.requires_grad:
+            fail("the offset has no graph")
+        exact = call.params["offset"].double() + call.inputs["x"].detach().double().mean(0)
+        match(found, exact, 1e-5 + 0 * exact, "training adds the mean to the offset", "n")
 
 
 class TestStore:
@@ -270,6 +339,22 @@ RIGHT = {
             def forward(self, x):
                 return (x + self.shift) + self.base
     """,
+    "a buffer replaced by a new one": """
+        class Offset(nn.Module):
+            def __init__(self, n, *, device=None, dtype=None):
+                super().__init__()
+                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
+                self.offset = nn.Buffer(torch.zeros(n, device=device, dtype=dtype))
+            def forward(self, x):
+                result = x + self.offset + self.shift
+                if self.training:
+                    self.offset = (self.offset + x.mean(0)).detach()
+                return result
+    """,
+    "a length from a tensor": """
+        def ramp(n, *, step, start=0.0):
+            return torch.arange(n) * step + start, torch.tensor(step * n).item()
+    """,
     "an optimiser without a base class": """
         class Descent:
             def __init__(self, params, lr=0.1):
@@ -331,6 +416,22 @@ WRONG = {
         "    return [None if g is None else 2 * g.detach() for g in grads], s",
         "gradient of grads[0] is right",
     ),
+    "steps without their length": (
+        "def ramp(n, *, step, start=0.0): return start + step * torch.arange(n)",
+        "steps, length, in a tuple",
+    ),
+    "a length that is a tensor": (
+        "def ramp(n, *, step, start=0.0): return start + step * torch.arange(n), torch.tensor(step * n)",
+        "length is a float",
+    ),
+    "a length of one step less": (
+        "def ramp(n, *, step, start=0.0): return start + step * torch.arange(n), step * (n - 1)",
+        "length: got 1.0, expected 1.5",
+    ),
+    "a start without effect": (
+        "def ramp(n, *, step, start=0.0): return step * torch.arange(n), step * n",
+        "ramp(4, step=0.3, start=1.0)",
+    ),
     "a base that is trained": (
         """
         class Shifted(nn.Module):
@@ -342,6 +443,111 @@ WRONG = {
                 return x + self.base + self.shift
         """,
         "trainable, though it is frozen: base",
+    ),
+    "a buffer that is a plain attribute": (
+        """
+        class Offset(nn.Module):
+            def __init__(self, n, *, device=None, dtype=None):
+                super().__init__()
+                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
+                self.offset = torch.zeros(n, device=device, dtype=dtype)
+            def forward(self, x):
+                result = x + self.offset + self.shift
+                if self.training:
+                    self.offset = self.offset + x.detach().mean(0)
+                return result
+        """,
+        "missing: offset (5,)",
+    ),
+    "a buffer that is a frozen parameter": (
+        """
+        class Offset(nn.Module):
+            def __init__(self, n, *, device=None, dtype=None):
+                super().__init__()
+                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
+                self.offset = nn.Parameter(torch.zeros(n, device=device, dtype=dtype), requires_grad=False)
+            def forward(self, x):
+                result = x + self.offset + self.shift
+                if self.training:
+                    self.offset += x.detach().mean(0)
+                return result
+        """,
+        "a parameter, though it is a buffer: offset",
+    ),
+    "a buffer of another shape": (
+        """
+        class Offset(nn.Module):
+            def __init__(self, n, *, device=None, dtype=None):
+                super().__init__()
+                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
+                self.register_buffer("offset", torch.zeros(1, n, device=device, dtype=dtype))
+            def forward(self, x):
+                result = x + self.offset + self.shift
+                if self.training:
+                    self.offset += x.detach().mean(0)
+                return result
+        """,
+        "offset: got (1, 5), expected (5,)",
+    ),
+    "a buffer that the state dict leaves out": (
+        """
+        class Offset(nn.Module):
+            def __init__(self, n, *, device=None, dtype=None):
+                super().__init__()
+                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
+                self.register_buffer("offset", torch.zeros(n, device=device, dtype=dtype), persistent=False)
+            def forward(self, x):
+                result = x + self.offset + self.shift
+                if self.training:
+                    self.offset += x.detach().mean(0)
+                return result
+        """,
+        "missing: ['offset']",
+    ),
+    "a buffer in another dtype": (
+        """
+        class Offset(nn.Module):
+            def __init__(self, n, *, device=None, dtype=None):
+                super().__init__()
+                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
+                self.register_buffer("offset", torch.zeros(n, device=device))
+            def forward(self, x):
+                result = x + self.offset + self.shift
+                if self.training:
+                    self.offset += x.detach().mean(0)
+                return result
+        """,
+        "offset is float32 with dtype=float64",
+    ),
+    "a buffer that hangs on a graph": (
+        """
+        class Offset(nn.Module):
+            def __init__(self, n, *, device=None, dtype=None):
+                super().__init__()
+                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
+                self.register_buffer("offset", torch.zeros(n, device=device, dtype=dtype))
+            def forward(self, x):
+                result = x + self.offset + self.shift
+                if self.training:
+                    self.offset = self.offset + x.mean(0)
+                return result
+        """,
+        "the offset has no graph",
+    ),
+    "a buffer that training leaves alone": (
+        """
+        class Offset(nn.Module):
+            def __init__(self, n, *, device=None, dtype=None):
+                super().__init__()
+                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
+                self.register_buffer("offset", torch.zeros(n, device=device, dtype=dtype))
+            def forward(self, x):
+                result = x + self.offset + self.shift
+                if self.training:
+                    pass
+                return result
+        """,
+        "training adds the mean to the offset",
     ),
     "a store that puts new rows first": (
         """

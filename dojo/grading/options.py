@@ -45,6 +45,7 @@ class Entry:
     label: str  # how it is called on the screen
     repeat: str  # the command that grades it again
     pickled_cells: PickledCells | None = None
+    others: dict[str, str] | None = None  # texts of the same author's other attempts; else those on disk are there
     hunted: Hunted | None = None  # of a hunt that asks for a test too: what the test is held against
 
     @classmethod
