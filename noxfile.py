@@ -151,6 +151,12 @@ def lab(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def cohort(session: nox.Session) -> None:
+    """Grade a whole class (-- submissions/ --katas gqa,rope --out results/)."""
+    _dojo(session, "cohort", extra="cohort" if "--ray" in " ".join(session.posargs) else None)
+
+
+@nox.session(python=False)
 def build(session: nox.Session) -> None:
     """Make stubs and notebooks from the masters (-- --check)."""
     _dojo(session, "build")
@@ -183,8 +189,11 @@ def soak(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def bench(session: nox.Session) -> None:
-    """Time each solution against PyTorch's own operation (-- rope)."""
-    _run(_python(session, "lab"), "benchmarks/bench.py", *session.posargs)
+    """Time each solution against PyTorch's own operation (-- rope), or a whole class (-- cohort)."""
+    if session.posargs[:1] == ["cohort"]:
+        _run(_python(session, "cohort"), "benchmarks/cohort.py", *session.posargs[1:])
+    else:
+        _run(_python(session, "lab"), "benchmarks/bench.py", *session.posargs)
 
 
 @nox.session(python=False)
@@ -198,9 +207,9 @@ def lint(session: nox.Session) -> None:
     _run(python, "-m", "mypy")
 
 
-def _dojo(session: nox.Session, command: str, python: str | None = None) -> None:
+def _dojo(session: nox.Session, command: str, python: str | None = None, extra: str | None = None) -> None:
     """Run a command of the dojo in the folder that nox was called from."""
-    python = python or _python(session)
+    python = python or _python(session, extra)
     by = "nox --no-venv" if _in_own_environment(session) else "nox"
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     environment = {"DOJO_STARTED_BY": by, "DOJO_ROOT": str(ROOT), "PYTHONPATH": path}

@@ -208,3 +208,29 @@ def history(parser: argparse.ArgumentParser) -> None:
 
 def report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="FILE", help="where to write it; report.html beside the history")
+
+
+def cohort(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "submissions", nargs="?", type=Path, metavar="SUBMISSIONS",
+        help="a folder of folders, a CSV or JSON Lines file, a zip, or an export of Moodle, Canvas or Gradescope",
+    )  # fmt: skip
+    parser.add_argument("--katas", default="all", metavar="NAMES", help="katas and tracks, as in gqa,rope; all of them")
+    parser.add_argument("--out", type=Path, default=Path("results"), metavar="FOLDER", help="where results go; results")
+    parser.add_argument("--rubric", type=Path, metavar="FILE", help="points by tier and kata, a TOML file")
+    parser.add_argument("--watch", type=Path, metavar="FOLDER", help="grade what arrives in this folder, until Ctrl-C")
+    parser.add_argument("--again", nargs="+", default=[], metavar="STUDENT", help="grade these once more")
+    parser.add_argument("--ray", metavar="ADDRESS", help="grade on a Ray cluster, `auto` for this machine's")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="where attempts run")
+    parser.add_argument("--workers", type=_positive, metavar="N", help="gradings at once; one a processor")
+    parser.add_argument("--no-sandbox", action="store_true", help="without bubblewrap around what strangers wrote")
+    chance = parser.add_mutually_exclusive_group()
+    chance.add_argument("--seed", type=int, metavar="N", help="the same for all; drawn once and kept when left out")
+    chance.add_argument(
+        "--seed-from", type=Path, metavar="FILE",
+        help="commit to a seed: the first time a secret is made and its sha256 printed, to be published; after the "
+        "deadline the seed is its first seven hexadecimal digits, and the secret is printed for everybody to check",
+    )  # fmt: skip
+    limit = _number_of("seconds", 86400)
+    parser.add_argument("--attempt-seconds", type=limit, default=180.0, metavar="S", help="for one attempt; 180")
+    parser.add_argument("--submission-seconds", type=limit, default=1800.0, metavar="S", help="for one student; 1800")

@@ -181,6 +181,14 @@ def _report(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     return report.main(args)
 
 
+def _cohort(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    if (args.submissions is None) == (args.watch is None):
+        parser.error("name the SUBMISSIONS, or with --watch the folder that they arrive in")
+    from dojo.cohort import command
+
+    return command.main(args)
+
+
 COMMANDS = {
     "list": Command(SOLVE, "list the katas by track, and how your attempts stand", arguments.nothing, _list),
     "show": Command(SOLVE, "show what a kata asks for", arguments.show, _show, (("rope", ""),)),
@@ -277,6 +285,18 @@ COMMANDS = {
         arguments.sync,
         _sync,
         (("", ""), ("rope --from notebook", "")),
+    ),
+    "cohort": Command(
+        TEACH,
+        "grade a whole class: submissions in, results, feedback and a page out",
+        arguments.cohort,
+        _cohort,
+        (
+            ("submissions/ --katas gqa,rope", "results/ then holds it all; the same again grades what is new"),
+            ("class.zip --katas attention --rubric points.toml", "with points"),
+            ("submissions/ --ray auto", "on a Ray cluster"),
+        ),
+        "exit status: 0 when everything has a result, 130 when it was stopped on the way",
     ),
     "build": Command(
         MAINTAIN, "make stubs and notebooks from the masters", arguments.build, _build, (("", ""), ("--check", ""))
