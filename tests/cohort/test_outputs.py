@@ -148,6 +148,8 @@ def test_what_a_person_must_look_at_counts_neither_for_nor_against_anybody(out: 
 def test_a_fault_of_the_grader_is_for_a_person_though_nobody_said_so(outcome: Outcome, tmp_path: Path) -> None:
     write_all([graded("Ada", "gqa", "crf", outcome, verdict="failed")], [], [], tmp_path, POINTS)
     assert result_of(tmp_path, "Ada", "gqa")["verdict"] == "for a person"
+    write_all([graded("Ada", "gqa", verdict="unjudged", checks=[], tiers={})], [], [], tmp_path, POINTS)
+    assert result_of(tmp_path, "Ada", "gqa")["verdict"] == "for a person"
 
 
 def test_feedback_shows_pictures_and_quotes_nobody_else(out: Path) -> None:
