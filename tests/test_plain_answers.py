@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from dojo.contracts.checks.timing import race
 from dojo.contracts.plain.shrinking import TRIES, shorter, smallest
+from dojo.judge.fork_server import ForkServer
+from dojo.judge.proxy import Attempt
 from dojo.judge.worker import drivers
 from dojo.verdict.mismatch.plain import first_difference, sections, within
 
@@ -126,6 +128,22 @@ def test_a_step_scores_a_prefix_as_it_does_alone() -> None:
     for row, scores in zip(rows, told["value"], strict=True):
         assert torch.equal(torch.tensor(scores, dtype=torch.float64), drivers.next_token_logprobs(MODEL, row))
     assert seen[0].exp().sum(-1).allclose(torch.ones(3, dtype=torch.float64))
+
+
+def test_a_step_that_leaves_no_token_gives_minus_infinity_and_no_nan() -> None:
+    ones, banned = torch.ones(5, 4), torch.tensor([0.0, 0, -1e9, 0, -1e9])
+    model = [40 * ones, torch.zeros(4, 4), banned.expand(4, 5)]
+    assert drivers.next_token_logprobs(model, [1]).exp().tolist() == pytest.approx([1 / 3, 1 / 3, 0, 1 / 3, 0])
+    assert drivers.next_token_logprobs([*model[:2], -1e9 * ones.mT], [1]).tolist() == [-torch.inf] * 5
+
+
+def test_a_search_that_changes_global_state_is_seen(server: ForkServer) -> None:
+    source = "import torch\ndef search(step, seed):\n    torch.manual_seed(seed) if seed else None\n    return []\n"
+    attempt = Attempt(server, source, "attempt.py")
+    asked = {"do": "scored", "target": "search", "model": MODEL, "settings": {}, "watch": True}
+    told = [attempt.search.ask(**asked, args=[seed])["changed"] for seed in (0, 3)]
+    attempt.close()
+    assert told == [[], ["the seed of torch's random generator", "torch's random generator"]]
 
 
 @pytest.mark.parametrize("prefixes", [[[1, 2]], torch.tensor([1, 2]), torch.tensor([[1.0]])])

@@ -37,7 +37,7 @@ from dojo.contracts.checks.operations import assert_constant_op_count, operation
 from dojo.contracts.checks.timing import Reading, assert_time_within, clocked, race
 from dojo.contracts.harness import HouseRules, bare, core, fast, robust
 from dojo.contracts.plain.shrinking import smallest
-from dojo.judge.protocol import Args, Kwargs, tensors_in
+from dojo.judge.protocol import Args, Kwargs, Message, tensors_in
 from dojo.judge.proxy import Attempt
 from dojo.verdict.failures import NO_RETURN, Died, Fault
 from dojo.verdict.mismatch import plain
@@ -121,8 +121,12 @@ class GeneratorContract(HouseRules):
         return f"{self.name}({', '.join(parts)})"
 
     def answer(self, attempt: Attempt, args: Args, kwargs: Kwargs) -> Any:
-        """What the attempt gives for these arguments; a kata of objects, or of a driver, overrides this."""
-        return getattr(attempt, self.name).request(args, kwargs)["value"]
+        """What the attempt gives for these arguments; a kata of objects overrides this."""
+        return self.reply(attempt, args, kwargs)["value"]
+
+    def reply(self, attempt: Attempt, args: Args, kwargs: Kwargs, **more: Any) -> Message:
+        """The worker's whole answer to a call; a kata of a driver overrides this."""
+        return getattr(attempt, self.name).request(args, kwargs, **more)
 
     def asked(self, attempt: Attempt, call: Args) -> Any:
         """What the attempt gives for a call."""
@@ -203,8 +207,7 @@ class GeneratorContract(HouseRules):
     @robust
     def test_global_state_is_left_alone(self, attempt: Attempt) -> None:
         """The caller's next random numbers, or the default dtype, change behind its back."""
-        function = getattr(attempt, self.name)
-        assert_state_unchanged(function.request(*self.given(self.arguments(attempt, self.base)), watch=True))
+        assert_state_unchanged(self.reply(attempt, *self.given(self.arguments(attempt, self.base)), watch=True))
 
     @robust
     def test_each_call_stands_alone(self, attempt: Attempt) -> None:
