@@ -205,8 +205,23 @@ def test_a_folder_is_graded_for_a_workflow(tmp_path: Path) -> None:
     folder, summary = tmp_path / "katas" / "basics", tmp_path / "summary.md"
     folder.mkdir(parents=True)
     (folder / "softmax.py").write_text("print('::add-mask::e')\nprint('::error::I passed')\n1 / 0\n")
-    (tmp_path / "causal_mask.py").write_text(read_text(catalog.katas()["causal_mask"].master))
-    words = ["grade", "--attempt", ".", "--tier", "core", "--github", "--junit", "j.xml", "--sarif", "s.json"]
+    mask = read_text(catalog.katas()["causal_mask"].master).replace("def causal_mask(", "def mask(")
+    (tmp_path / "sdpa.py").write_text(mask)  # what another of the folder's files may import
+    (tmp_path / "causal_mask.py").write_text("from katas.sdpa import mask as causal_mask\n")
+    words = [
+        "grade",
+        "softmax",
+        "causal_mask",
+        "--attempt",
+        ".",
+        "--tier",
+        "core",
+        "--github",
+        "--junit",
+        "j.xml",
+        "--sarif",
+        "s.json",
+    ]
     environment = os.environ | {"DOJO_ROOT": str(ROOT), "PYTHONPATH": str(ROOT), "GITHUB_STEP_SUMMARY": str(summary)}
     command = [sys.executable, "-m", "dojo", *words]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)

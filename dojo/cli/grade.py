@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from dojo.cli.selection import relocate
 from dojo.content import catalog, files, sync
 from dojo.content.catalog import Kata, Trouble, typed
-from dojo.grading.options import Entry, Options, fresh_seed
+from dojo.grading.options import Entry, Options, fresh_seed, read
 from dojo.judge.fork_server import ForkServer, FreshStarts
 from dojo.verdict import repro
 from dojo.verdict.causes import causes
@@ -150,7 +150,8 @@ def _entry(kata: Kata, args: argparse.Namespace) -> Entry:
     if args.solution:
         return Entry.of_solution(kata)
     if args.attempt is not None:
-        return Entry.of_file(kata, _attempt(args, kata))
+        entry = Entry.of_file(kata, _attempt(args, kata))
+        return replace(entry, others=_others(args.attempt, kata)) if args.attempt.is_dir() else entry
     relocate([kata])
     if not kata.stub.exists() or "notebook" in sync.pending(kata):
         print(sync.sync(kata) or "", file=sys.stderr)
@@ -172,6 +173,13 @@ def _attempt(args: argparse.Namespace, kata: Kata) -> Path:
     if found is None:
         raise Trouble(f"{args.attempt} holds no attempt at {kata.name}: put it at {places[0]}, or at {places[-2]}")
     return found
+
+
+def _others(folder: Path, kata: Kata) -> dict[str, str]:
+    """The other attempts in the folder, which an attempt may import, as `positions/rope` to text."""
+    places = {f"{each.track}/{each.name}": _places(folder, each) for each in catalog.katas().values() if each != kata}
+    found = {name: next(filter(Path.is_file, paths), None) for name, paths in places.items()}
+    return {name: read(path) for name, path in found.items() if path is not None}
 
 
 def _device(word: str, server: ForkServer | FreshStarts, around: list[str]) -> tuple[str, ForkServer | FreshStarts]:

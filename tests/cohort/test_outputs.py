@@ -14,7 +14,7 @@ from dojo.cohort.outputs import rubric as rubrics
 from dojo.cohort.outputs.rubric import Rubric
 from dojo.cohort.outputs.writing import file_names, write_all
 from dojo.cohort.records import Problem, Result, Submitted
-from dojo.content.catalog import Trouble
+from dojo.content.catalog import ROOT, Trouble
 from dojo.verdict.causes import assign
 from dojo.verdict.page.heatmap import picture
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
@@ -147,6 +147,8 @@ def test_what_a_person_must_look_at_counts_neither_for_nor_against_anybody(out: 
 @pytest.mark.parametrize("outcome", [Outcome.GRADER_ERROR, Outcome.SKIPPED])
 def test_a_fault_of_the_grader_is_for_a_person_though_nobody_said_so(outcome: Outcome, tmp_path: Path) -> None:
     write_all([graded("Ada", "gqa", "crf", outcome, verdict="failed")], [], [], tmp_path, POINTS)
+    assert result_of(tmp_path, "Ada", "gqa")["verdict"] == "for a person"
+    write_all([graded("Ada", "gqa", verdict="unjudged", checks=[], tiers={})], [], [], tmp_path, POINTS)
     assert result_of(tmp_path, "Ada", "gqa")["verdict"] == "for a person"
 
 
@@ -320,6 +322,11 @@ def test_a_rubric_that_says_nothing_clear_is_refused(text: str, said: str, tmp_p
         read(text, tmp_path, KATAS)
     assert said in str(trouble.value)
     assert "rubric.toml" in str(trouble.value)
+
+
+def test_the_rubric_to_copy_is_one() -> None:
+    found = rubrics.read(ROOT / "docs" / "classroom" / "rubric.toml", KATAS)
+    assert (found.most("gqa"), found.most("rope"), found.highest) == (10, 14, 20)
 
 
 def test_a_rubric_that_is_not_there_is_named(tmp_path: Path) -> None:

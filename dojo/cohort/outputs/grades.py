@@ -57,8 +57,9 @@ class Row:
         checks = self.result.verdict.get("checks", [])
         if not self.result.for_a_person and any(check["outcome"] == Outcome.GRADER_ERROR for check in checks):
             return "the grader itself failed: no fault of the attempt"
-        judged = self.result.verdict["verdict"] != "failed" or any(check["outcome"] not in HARMLESS for check in checks)
-        return self.result.for_a_person or ("" if judged else "every check was skipped: nothing was judged")
+        word = self.result.verdict["verdict"]
+        judged = word in ("passed", "broken", "empty") or any(check["outcome"] not in HARMLESS for check in checks)
+        return self.result.for_a_person or ("" if judged else "nothing was judged")
 
     @cached_property
     def stand(self) -> Stand:
