@@ -26,14 +26,15 @@ from dojo.contracts.checks.assertions import (
 from dojo.contracts.checks.candidate_test.contract import CandidateTest
 from dojo.contracts.checks.inputs import Call, Draw
 from dojo.contracts.checks.known_bugs import WIDER, Equivalent, KnownBugs
-from dojo.contracts.checks.operations import Ban, assert_constant_op_count, operation_count
+from dojo.contracts.checks.operations import AUTOGRAD, Ban, assert_constant_op_count, operation_count
 from dojo.contracts.checks.parameters import drawn_from_normal, parameters_are
 from dojo.contracts.checks.tolerance import HALF, Formula
 from dojo.contracts.function import Contract
-from dojo.contracts.generator import GeneratorContract
 from dojo.contracts.harness import Maker, bare, core, fast, half_precisions, robust
 from dojo.contracts.layers import DropoutContract, NormContract, SiluContract, silenced
 from dojo.contracts.module import ModuleContract, NormedContract, PrecomputedTablesContract
+from dojo.contracts.plain.generator import GeneratorContract
+from dojo.contracts.plain.shrinking import shorter
 from dojo.judge.proxy import Attempt, Callee
 from dojo.verdict.failures import Fault
 from dojo.verdict.types import Label, Outcome, Section

@@ -24,6 +24,7 @@ PLAIN = frozenset({type(None), bool, int, float, str})
 _LENGTHS = struct.Struct("!IQ")
 
 Message = dict[str, Any]  # a request, or the answer to one
+Others = list[str] | dict[str, str]  # the user's other attempts: folders of them, or their texts by track and name
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 
@@ -115,6 +116,11 @@ def tensors_in(tree: Any) -> list[Tensor]:
     if isinstance(tree, dict):
         tree = list(tree.values())
     return [t for item in tree for t in tensors_in(item)] if isinstance(tree, (list, tuple)) else []
+
+
+def floating_in(tree: Any) -> list[Tensor]:
+    """The floating tensors of nested lists, tuples and dicts."""
+    return [t for t in tensors_in(tree) if t.is_floating_point()]
 
 
 def leaves(tree: Any, name: str) -> dict[str, Any]:

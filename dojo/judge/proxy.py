@@ -29,7 +29,7 @@ class Attempt:
     server: ForkServer | FreshStarts
     source: str
     filename: str
-    readable: list[str] = field(default_factory=list)
+    readable: protocol.Others = field(default_factory=list)
     memory: int | None = worker_handle.MEMORY
     device: str = "cpu"
     pickled_cells: PickledCells | None = None

@@ -42,6 +42,7 @@ ANSWERS: dict[str, Keys] = {
     "stage": {"value": protocol.Remote},
     "go": {"value": protocol.Remote},
     "run_test": {"answer": str, "because": dict},
+    "scored": {"value": object, "calls": list},
 }
 
 IF_ASKED: dict[str, Keys] = {"grad": {"call": int}, "watch": {"inputs": list, "changed": list}}
@@ -58,7 +59,7 @@ class Worker:
         self,
         server: ForkServer | FreshStarts,
         filename: str,
-        readable: list[str],
+        readable: protocol.Others,
         memory: int | None = MEMORY,
         trial: bool = False,
     ) -> None:

@@ -27,6 +27,7 @@ from dojo.content.catalog import Kata
 from dojo.contracts.checks.assertions import Wrong
 from dojo.contracts.checks.tolerance import error_ratio
 from dojo.verdict.failures import Fault
+from dojo.verdict.mismatch.plain import first_difference, within
 from dojo.verdict.types import Label
 
 ARROW = "→"
@@ -123,6 +124,8 @@ def same_failure(attempt: Fault, bug: Fault) -> bool:
         return False
     if isinstance(attempt, Wrong) and isinstance(bug, Wrong) and isinstance(attempt.got, Tensor):
         return attempt.where == bug.where and isinstance(bug.got, Tensor) and _same_values(attempt, bug)
+    if isinstance(attempt, Wrong) and isinstance(bug, Wrong) and attempt.got is not None:
+        return attempt.where == bug.where and first_difference(bug.got, attempt.got, within(1e-6, 1e-9)) is None
     return _told(attempt) == _told(bug)
 
 

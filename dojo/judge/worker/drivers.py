@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -72,3 +74,73 @@ def _misdeeds(
         elif grad is not None and before is not None and not torch.equal(grad, before):
             found.append("a .grad was changed")
     return sorted(set(found))
+
+
+def next_token_logprobs(model: Sequence[Tensor], prefix: Sequence[int]) -> Tensor:
+    """What a small model says of the token after this prefix: log-probabilities, float64.
+
+    `model` is (embedding (vocab, d), recurrence (d, d), output (d, vocab)): the state goes through tanh, token by
+    token, so that the answer hangs on all of them. A logit below -1e6 is -inf; where all are, so is every score.
+    """
+    embedding, recurrence, output = (each.double() for each in model)
+    state = embedding.new_zeros(embedding.shape[1])
+    for token in prefix:
+        state = torch.tanh(state @ recurrence + embedding[token])
+    logits = state @ output
+    banned = logits < -1e6
+    return torch.log_softmax(logits.masked_fill(banned & ~banned.all(), -math.inf), -1).masked_fill(banned, -math.inf)
+
+
+def scored(function: Callable[..., Any], model: list[Tensor], args: list[Any], settings: dict[str, Any]) -> Message:
+    """Call a search with `step(prefixes)`, which scores the rows of an int64 tensor by a model one by one.
+
+    Row by row, so that no bit of a score hangs on what else is in the batch. What comes back is the answer, and the
+    shapes that `step` was called with.
+    """
+    calls: list[tuple[int, ...]] = []
+
+    def step(prefixes: Tensor) -> Tensor:
+        if not isinstance(prefixes, Tensor) or prefixes.dtype is not torch.int64 or prefixes.dim() != 2:
+            told = f"{prefixes.dtype} {tuple(prefixes.shape)}" if isinstance(prefixes, Tensor) else repr(prefixes)[:80]
+            raise TypeError(f"step takes an int64 tensor (rows, length), not {told}")
+        calls.append(tuple(prefixes.shape))
+        rows = [next_token_logprobs(model, row) for row in prefixes.tolist()]
+        return torch.stack(rows) if rows else torch.empty(0, model[0].shape[0], dtype=torch.float64)
+
+    with torch.no_grad():
+        value = function(step, *args, **settings)
+    return {"value": value, "calls": calls}
+
+
+METHODS = ("exp", "log", "tanh", "relu")
+OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "**": operator.pow}
+
+
+def program(make: Callable[[float], Any], instructions: list[list[Any]]) -> Message:
+    """Run a program over objects of a class: each line makes one more, or goes back from one.
+
+        ["leaf", 2.0]  ["+", 0, 1]  ["*", 0, ["number", 3.0]]  ["neg", 1]  ["tanh", 4]  ["backward", 5]
+
+    An operand is the number of an object, in the order in which they were made, or a number. What comes back is
+    `data` and `grad` of every object at the end.
+    """
+    made: list[Any] = []
+
+    def operand(told: Any) -> Any:
+        return told[1] if isinstance(told, (list, tuple)) else made[told]
+
+    for word, *operands in instructions:
+        if word == "leaf":
+            made.append(make(*operands))
+        elif word == "backward":
+            made[operands[0]].backward()
+        elif word == "neg":
+            made.append(-made[operands[0]])
+        elif word in METHODS:
+            made.append(getattr(made[operands[0]], word)())
+        else:
+            made.append(OPERATORS[word](*map(operand, operands)))
+    return {"data": [each.data for each in made], "grad": [each.grad for each in made]}
+
+
+DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scored, program)

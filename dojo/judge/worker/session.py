@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import linecache
 import pickle
-import random
 import sys
 import types
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from dojo.judge import protocol
-from dojo.judge.protocol import Args, Kwargs, Message
+from dojo.judge.protocol import Args, Kwargs, Message, floating_in
 from dojo.judge.worker import trial
-from dojo.judge.worker.drivers import optimise
+from dojo.judge.worker.drivers import DRIVERS
 from dojo.judge.worker.errors import explain
 from dojo.judge.worker.readings import instrumentation
-from dojo.judge.worker.readings.global_state import LASTING, global_state, settle
+from dojo.judge.worker.readings.global_state import global_state, watched
 from dojo.judge.worker.readings.modules import assign, describe, outline
 from dojo.verdict.failures import no_tensor
 
@@ -95,14 +96,10 @@ class Session:
         function = getattr(function, method) if method else function
         args, kwargs = protocol.mapped(self.here, (args, kwargs))
         reply: Message = {}
-        if watch:
-            settle()
-        with torch.set_grad_enabled(grad):
-            before = self.state_to_keep() if watch else {}
+        with torch.set_grad_enabled(grad), watched(self.loaded) if watch else nullcontext() as changed:
             result = function(*args, **kwargs)
-            after = global_state() if watch else {}
         if watch:
-            reply["changed"] = [name for name in before if after[name] != before[name]]
+            reply["changed"] = changed
             reply["inputs"] = [t.detach() for t in protocol.tensors_in([args, kwargs])]
         if grad:
             number = self.number()
@@ -112,11 +109,6 @@ class Session:
             self.calls.pop(number - GRAPHS_KEPT, None)
             reply["call"] = number
         return reply | {"value": self.outgoing(result)}
-
-    def state_to_keep(self) -> dict[str, Any]:
-        """Global state as a call finds it, as though no earlier call had changed it for good."""
-        torch.rand(()), random.random()  # generators that were seeded before do not look as if just seeded
-        return global_state() | {name: self.loaded[name] for name in LASTING}
 
     def outgoing(self, result: Any) -> Any:
         """What the judge is sent for `result`: plain tensors and plain values only, anything else stays here."""
@@ -183,6 +175,13 @@ class Session:
             raise Unanswerable(f"`{target}` is a torch.nn.Module: calling it gave a {type(module).__name__}")
         self.objects[kept.number] = module
         return {}
+
+    def drive(self, target: Any, driver: Callable[..., Message], watch: bool = False, **more: Any) -> Message:
+        """Hand what is under judgement to a function of ours."""
+        with watched(self.loaded) if watch else nullcontext() as changed:
+            found = driver(self.resolve(target), **more)
+        found = found | {"changed": changed, "inputs": []} if watch else found
+        return {name: self.outgoing(value) for name, value in found.items()}
 
     def read(self, target: protocol.Remote, name: str) -> Message:
         """An attribute of a kept object."""
@@ -308,17 +307,12 @@ REQUESTS = """
 """
 
 HANDLERS: dict[str, Callable[..., Message]] = {name: getattr(Session, name) for name in REQUESTS.split()}
-HANDLERS |= trial.REQUESTS
+HANDLERS |= {each.__name__: partial(Session.drive, driver=each) for each in DRIVERS} | trial.REQUESTS
 
 
-def _of_target(function: Callable[..., Message]) -> Callable[..., Message]:
-    """What answers a request by a function of its target."""
+def _about(function: Callable[..., Message]) -> Callable[..., Message]:
+    """What answers a request by a function of a module that is kept here."""
     return lambda session, target, **more: function(session.resolve(target), **more)
 
 
-HANDLERS |= {each.__name__: _of_target(each) for each in (optimise, describe, outline, assign)}
-
-
-def floating_in(tree: Any) -> list[Tensor]:
-    """The floating tensors of nested lists, tuples and dicts."""
-    return [t for t in protocol.tensors_in(tree) if t.is_floating_point()]
+HANDLERS |= {each.__name__: _about(each) for each in (describe, outline, assign)}

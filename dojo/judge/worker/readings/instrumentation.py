@@ -31,7 +31,8 @@ from dojo.judge.protocol import Args, Kwargs, Message
 OTHER_FRAMEWORKS = frozenset(
     (
         "scipy jax jaxlib tensorflow keras cupy mlx tinygrad numba theano aesara pytensor paddle mxnet "
-        "autograd sklearn onnxruntime openvino mindspore dask pandas transformers peft"
+        "autograd sklearn onnxruntime openvino mindspore dask pandas transformers peft "
+        "tiktoken tokenizers"
     ).split()
 )
 

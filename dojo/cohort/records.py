@@ -1,0 +1,73 @@
+"""What a cohort is made of: what was handed in, what could not be read, and what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dojo.content.catalog import Kata
+
+
+@dataclass(frozen=True, order=True)
+class Submitted:
+    """One attempt of one student at one kata."""
+
+    student: str  # as the teacher calls them; one name is one student
+    kata: str
+    path: str  # where it lay, as a teacher finds it again: `ada/attention/gqa.py`, `class.zip: ada/gqa.ipynb`
+    source: str = field(repr=False)  # the attempt's text; of a notebook its code cells
+    # the student's other attempts that this one may import, as `positions/rope` to text
+    others: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def digest(self) -> str:
+        """What tells two contents apart, as hexadecimal digits."""
+        parts = [self.source, *(part for item in sorted(self.others.items()) for part in item)]
+        return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def knowing_each_other(submitted: Iterable[Submitted], katas: Mapping[str, Kata]) -> Iterator[Submitted]:
+    """The same, each with those attempts of its student that it imports, and that these import."""
+    by_student: dict[str, dict[str, Submitted]] = {}
+    for each in submitted:
+        by_student.setdefault(each.student, {})[each.kata] = each
+    for own in by_student.values():
+        for each in own.values():
+            wanted, found = [each], dict[str, Submitted]()
+            while wanted:
+                one = wanted.pop()
+                lines = [line for line in one.source.splitlines() if re.match(r"\s*(from|import)\b", line)]
+                words = set(re.findall(r"\w+", " ".join(lines))) & own.keys() - {each.kata} - found.keys()
+                found |= {name: own[name] for name in words}
+                wanted += [own[name] for name in words]
+            others = {f"{katas[name].track}/{name}": other.source for name, other in found.items()}
+            yield replace(each, others=others)
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """Something handed in that cannot be graded; it stops nothing."""
+
+    student: str  # nothing where it is nobody's
+    path: str
+    why: str  # a sentence that says what is wrong and what to do
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of an attempt."""
+
+    submitted: Submitted
+    verdict: dict[str, Any]  # as `Verdict.to_json(pictures=True)` writes it
+    for_a_person: str = ""  # why somebody must look at it: then it counts for nobody and against nobody
+    gradings: int = 1  # it took
+    seconds: float = 0.0  # of the last one, by the clock
+
+    @property
+    def tiers(self) -> dict[str, str]:
+        """Per tier `passed` or `failed`, none for an attempt that cannot be imported."""
+        tiers: dict[str, str] = self.verdict.get("tiers", {})
+        return tiers

@@ -1,0 +1,166 @@
+"""What is said of plain answers: numbers, text and nested lists, and the simplest call that fails."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dojo.contracts.checks.timing import race
+from dojo.contracts.plain.shrinking import TRIES, shorter, smallest
+from dojo.judge.fork_server import ForkServer
+from dojo.judge.proxy import Attempt
+from dojo.judge.worker import drivers
+from dojo.verdict.mismatch.plain import first_difference, sections, within
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(PLAIN)
+def test_an_answer_does_not_differ_from_itself(value: Any) -> None:
+    assert first_difference(value, value) is None
+
+
+@given(PLAIN, PLAIN)
+def test_what_differs_is_told_in_words(got: Any, expected: Any) -> None:
+    if difference := first_difference(got, expected):
+        assert all(section.text for section in sections(got, expected, difference))
+
+
+@pytest.mark.parametrize(
+    ("got", "expected"),
+    [(2, 2.0), ([1, 2], (1, 2)), ((1, [2]), [1, (2.0,)]), ({"a": 1.0}, {"a": 1.0}), (float("nan"), float("nan"))],
+)
+def test_what_is_as_good(got: Any, expected: Any) -> None:
+    assert first_difference(got, expected) is None
+
+
+@pytest.mark.parametrize(
+    ("got", "expected", "told"),
+    [
+        (2.0, 2, "got the float 2.0, expected the int 2"),
+        (True, 1, "got True, expected 1"),
+        (1, True, "got 1, expected True"),
+        ("1", 1, "got '1', expected 1"),
+        ([1, 2], [1, 3, 4], "[1]: got 2, expected 3\nthe result: 2 long, expected 3"),
+        ([1], [1, 3], "[1]: got nothing, expected 3\nthe result: 1 long, expected 2"),
+        ([(97, 98), (256, 97)], [(97, 98), (97, 98)], "[1][0]: got 256, expected 97"),
+        ({"a": 1, "b": 2}, {"a": 1}, "['b']: got 2, expected nothing"),
+        (None, [1], "got None, expected [1]"),
+    ],
+)
+def test_the_first_place_that_differs(got: Any, expected: Any, told: str) -> None:
+    difference = first_difference(got, expected)
+    assert difference is not None
+    assert sections(got, expected, difference)[0].text == told
+
+
+def test_floats_may_be_off_by_what_is_granted() -> None:
+    assert first_difference([1.0 + 1e-7, float("inf")], [1.0, float("inf")], within(1e-6, 0.0)) is None
+    assert first_difference([1.0 + 1e-5], [1.0], within(1e-6, 0.0)) is not None
+    assert first_difference([float("-inf")], [float("inf")], within(1e-6, 1.0)) is not None
+
+
+def test_neighbours_stand_side_by_side() -> None:
+    got, expected = [(97, 98), (256, 97), (1, 2)], [(97, 98), (97, 97), (1, 2)]
+    difference = first_difference(got, expected)
+    assert difference is not None
+    table = sections(got, expected, difference)[-1].text.splitlines()
+    assert [line[0] for line in table] == [" ", " ", "→", " "]
+    assert "(256, 97)" in table[2]
+    assert "(97, 97)" in table[2]
+
+
+def test_text_is_shown_from_where_it_differs() -> None:
+    difference = first_difference("a" * 50 + "é" + "b" * 50, "a" * 50 + "e" + "b" * 50)
+    assert difference is not None
+    said = sections("", "", difference)[-1].text
+    assert "é" in said
+    assert "from character 30" in said
+
+
+def test_the_simplest_text_that_fails_is_found() -> None:
+    tried = []
+
+    def fails(text: str) -> bool:
+        tried.append(text)
+        return text.count("a") >= 2
+
+    assert smallest("xxaxxxxayya", fails, shorter) == "aa"
+    assert len(tried) <= TRIES
+
+
+@given(st.lists(st.integers(), max_size=9))
+def test_what_is_shorter_lacks_a_part(entries: list[int]) -> None:
+    found = list(shorter(entries))
+    assert all(len(each) < len(entries) for each in found)
+    assert not entries or entries[1:] in found
+
+
+@pytest.mark.parametrize(("seconds", "slower", "pairs"), [(0.5, False, 1), (9.0, True, 3)])
+def test_long_calls_are_not_repeated_where_one_says_enough(seconds: float, slower: bool, pairs: int) -> None:
+    result = race(lambda: (seconds, seconds), lambda: (0.5, 0.5), 8.0, random.Random(1))
+    assert (result.slower, result.pairs) == (slower, pairs)
+
+
+MODEL = [torch.randn(5, 4, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2, 3)]
+MODEL[1], MODEL[2] = torch.randn(4, 4, generator=torch.Generator().manual_seed(2)), MODEL[2].mT
+
+
+def test_a_step_scores_a_prefix_as_it_does_alone() -> None:
+    seen = []
+
+    def search(step: Any, rows: list[list[int]]) -> list[list[float]]:
+        seen.append(step(torch.tensor(rows)))
+        return seen[0].tolist()
+
+    rows = [[1, 2, 3], [3, 2, 1], [1, 2, 3]]
+    told = drivers.scored(search, MODEL, [rows], {})
+    assert told["calls"] == [(3, 3)]
+    for row, scores in zip(rows, told["value"], strict=True):
+        assert torch.equal(torch.tensor(scores, dtype=torch.float64), drivers.next_token_logprobs(MODEL, row))
+    assert seen[0].exp().sum(-1).allclose(torch.ones(3, dtype=torch.float64))
+
+
+def test_a_step_that_leaves_no_token_gives_minus_infinity_and_no_nan() -> None:
+    ones, banned = torch.ones(5, 4), torch.tensor([0.0, 0, -1e9, 0, -1e9])
+    model = [40 * ones, torch.zeros(4, 4), banned.expand(4, 5)]
+    assert drivers.next_token_logprobs(model, [1]).exp().tolist() == pytest.approx([1 / 3, 1 / 3, 0, 1 / 3, 0])
+    assert drivers.next_token_logprobs([*model[:2], -1e9 * ones.mT], [1]).tolist() == [-torch.inf] * 5
+
+
+def test_a_search_that_changes_global_state_is_seen(server: ForkServer) -> None:
+    source = "import torch\ndef search(step, seed):\n    torch.manual_seed(seed) if seed else None\n    return []\n"
+    attempt = Attempt(server, source, "attempt.py")
+    asked = {"do": "scored", "target": "search", "model": MODEL, "settings": {}, "watch": True}
+    told = [attempt.search.ask(**asked, args=[seed])["changed"] for seed in (0, 3)]
+    attempt.close()
+    assert told == [[], ["the seed of torch's random generator", "torch's random generator"]]
+
+
+@pytest.mark.parametrize("prefixes", [[[1, 2]], torch.tensor([1, 2]), torch.tensor([[1.0]])])
+def test_a_step_takes_rows_of_ids_alone(prefixes: Any) -> None:
+    with pytest.raises(TypeError, match=r"int64 tensor \(rows, length\)"):
+        drivers.scored(lambda step: step(prefixes), MODEL, [], {})
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
+def test_a_program_runs_on_what_the_attempt_makes() -> None:
+    def leaf(value: float) -> torch.Tensor:
+        made = torch.tensor(value, dtype=torch.float64, requires_grad=True)
+        made.retain_grad()
+        return made
+
+    lines = [["leaf", 2.0], ["leaf", -3.0], ["*", 0, 1], ["**", 0, ["number", 2]], ["+", 2, 3], ["*", 4, 0]]
+    told = drivers.program(leaf, [*lines, ["/", ["number", 1.0], 0], ["neg", 6], ["tanh", 7], ["backward", 5]])
+    assert told["data"][5].item() == -4
+    assert [told["grad"][each].item() for each in (0, 1)] == [0, 4]
+    assert told["data"][8].item() == pytest.approx(-0.46211715)
