@@ -288,9 +288,6 @@ class TestOffset(ModuleContract):
         init = {"n": n}
         return Call({"x": d.normal(batch, n)}, init, cls.params(d, init) | {"offset": d.normal(n)})
 
-    def build(self, attempt: Attempt, call: Call, **keywords):
-        return super().build(attempt, call, **keywords).eval()
-
     @core
     def test_training_adds_the_mean_and_keeps_no_graph(self, attempt: Attempt, draw: Draw) -> None:
         call = self.call(draw)

@@ -232,6 +232,10 @@ class Harness(HouseRules):
         """The callable under test, ready for calls in this dtype on the device of the grading."""
         return getattr(attempt, self.name)
 
+    def trains(self, call: Call) -> bool:
+        """Whether the call is one of a module in training, where that differs from evaluation."""
+        return False
+
     def arguments(self, call: Call) -> tuple[Args, Kwargs]:
         """Inputs by position, as the contract's signature takes them: what an attempt calls them is for one check."""
         return self.signature.call(call.inputs)
@@ -301,7 +305,8 @@ class Harness(HouseRules):
             fault.sections.append(Section(Label.INPUT, told))
             args, kwargs = self.signature.call(call.inputs)
             built = self.signature.construction(call.init) if self.signature.init else None
-            fault.failing = FailingCall(self.name, built, call.params, args, kwargs, self.signature.inputs[: len(args)])
+            names = self.signature.inputs[: len(args)]
+            fault.failing = FailingCall(self.name, built, call.params, args, kwargs, names, self.trains(call))
             if isinstance(fault, Wrong):
                 fault.failing.expected = fault.expected
                 fault.failing.tell(fault.where.rpartition(": ")[2], self.results, fault.cotangents)

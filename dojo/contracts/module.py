@@ -31,7 +31,7 @@ class ModuleContract(Contract):
         "test_other_weights_give_another_result": "has_parameters",
     }
     has_parameters: ClassVar[bool] = False
-    buffers: ClassVar[tuple[str, ...]] = ()  # what of a call's `params` are buffers, which the state dict holds too
+    buffers: ClassVar[tuple[str, ...]] = ()  # what of `params` the state dict holds as buffers: see `trains`
 
     @classmethod
     def complete(cls) -> None:
@@ -74,7 +74,11 @@ class ModuleContract(Contract):
         args, kwargs = self.signature.construction(call.init)
         module = getattr(attempt, self.name).build(*args, **kwargs, **keywords)
         module.names = self.names(attempt, call)
-        return module
+        return module.train(self.trains(call)) if self.buffers else module
+
+    def trains(self, call: Call) -> bool:
+        """A call that names no buffers is one in training, which starts from those of a new module."""
+        return bool(self.buffers) and not {*self.buffers} & {*call.params}
 
     def names(self, attempt: Attempt, call: Call) -> dict[str, str]:
         """What the attempt calls the parameters that the contract calls otherwise, where their shapes tell.
