@@ -132,6 +132,12 @@ def report(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def starter(session: nox.Session) -> None:
+    """Write a template repository for a course, with a workflow that grades (-- --katas gqa,rope --out DIR)."""
+    _dojo(session, "starter")
+
+
+@nox.session(python=False)
 def sync(session: nox.Session) -> None:
     """Make scripts and notebooks agree (-- rope --from notebook)."""
     _dojo(session, "sync")

@@ -17,9 +17,21 @@ def nothing(parser: argparse.ArgumentParser) -> None:
 def grade(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{WHICH}; all when none is named")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--attempt", type=Path, metavar="FILE", help="grade this file as NAME instead of your own")
+    what.add_argument(
+        "--attempt",
+        type=Path,
+        metavar="FILE",
+        help="grade this file as NAME instead of your own; of a folder, its files",
+    )
     what.add_argument("--solution", action="store_true", help="grade the reference solution")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the verdicts as JSON to FILE, or to -")
+    parser.add_argument(
+        "--junit", type=Path, metavar="FILE", help="write the verdicts as JUnit XML to FILE, for any CI"
+    )
+    parser.add_argument("--sarif", type=Path, metavar="FILE", help="write the failing lines as SARIF 2.1.0 to FILE")
+    parser.add_argument(
+        "--github", action="store_true", help="in a GitHub workflow: annotate the failing lines, and sum up the job"
+    )
     parser.add_argument("--tier", choices=["core", "robust", "fast"], help="run only the checks of this tier")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="where to run")
     parser.add_argument("--seed", type=int, metavar="N", help="repeat a run with the seed that its verdict printed")
@@ -169,6 +181,14 @@ def plan(parser: argparse.ArgumentParser) -> None:
         "--hours", type=_number_of("hours", 2000), metavar="H", help="the time you have until then, all days together"
     )
     parser.add_argument("--clear", action="store_true", help="forget the plan")
+
+
+def starter(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--katas", required=True, metavar="NAMES", help="katas or tracks with commas between them, as in gqa,rope"
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder, or an empty one")
+    parser.add_argument("--dojo", metavar="URL", help="where its workflows clone the dojo from: your fork, perhaps")
 
 
 def next(parser: argparse.ArgumentParser) -> None:

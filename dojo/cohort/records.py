@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from dojo.content.catalog import Kata
 
 
 @dataclass(frozen=True, order=True)
@@ -15,11 +19,32 @@ class Submitted:
     kata: str
     path: str  # where it lay, as a teacher finds it again: `ada/attention/gqa.py`, `class.zip: ada/gqa.ipynb`
     source: str = field(repr=False)  # the attempt's text; of a notebook its code cells
+    # the student's other attempts that this one may import, as `positions/rope` to text
+    others: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def digest(self) -> str:
         """What tells two contents apart, as hexadecimal digits."""
-        return hashlib.sha256(self.source.encode("utf-8", "surrogatepass")).hexdigest()
+        parts = [self.source, *(part for item in sorted(self.others.items()) for part in item)]
+        return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def knowing_each_other(submitted: Iterable[Submitted], katas: Mapping[str, Kata]) -> Iterator[Submitted]:
+    """The same, each with those attempts of its student that it imports, and that these import."""
+    by_student: dict[str, dict[str, Submitted]] = {}
+    for each in submitted:
+        by_student.setdefault(each.student, {})[each.kata] = each
+    for own in by_student.values():
+        for each in own.values():
+            wanted, found = [each], dict[str, Submitted]()
+            while wanted:
+                one = wanted.pop()
+                lines = [line for line in one.source.splitlines() if re.match(r"\s*(from|import)\b", line)]
+                words = set(re.findall(r"\w+", " ".join(lines))) & own.keys() - {each.kata} - found.keys()
+                found |= {name: own[name] for name in words}
+                wanted += [own[name] for name in words]
+            others = {f"{katas[name].track}/{name}": other.source for name, other in found.items()}
+            yield replace(each, others=others)
 
 
 @dataclass(frozen=True, order=True)

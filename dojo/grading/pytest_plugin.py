@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 
 SEED = pytest.StashKey[int]()
+MOST_FAULTS = 4000
+_faults_of_bugs: dict[tuple[Any, ...], Fault | None] = {}  # within a grading and the next, as oracles are
 
 
 @dataclass
@@ -63,11 +65,17 @@ class Subject:
         return Diagnosis([bug for bug in bugs if bug.fits(self.reference.source)], self._fault_of)
 
     def _fault_of(self, bug: Bug, item: pytest.Function) -> Fault | None:
-        if bug.name not in self._planted:
-            self._planted[bug.name] = self.another(bug.plant(self.reference.source), "bug.py")
-        with suppress(Exception):  # a check that a bug breaks in another way is no failure that equals the attempt's
-            return fault_of(item, self._planted[bug.name], self.reference)
-        return None
+        key = self.reference.source, self.attempt.device, bug.name, item.nodeid, item.config.stash[SEED]
+        if key not in _faults_of_bugs:
+            if bug.name not in self._planted:
+                self._planted[bug.name] = self.another(bug.plant(self.reference.source), "bug.py")
+            if len(_faults_of_bugs) >= MOST_FAULTS:
+                _faults_of_bugs.clear()
+            fault = None
+            with suppress(Exception):  # a check that a bug breaks in another way is no failure like the attempt's
+                fault = fault_of(item, self._planted[bug.name], self.reference)
+            _faults_of_bugs[key] = fault
+        return _faults_of_bugs[key]
 
     def passed(self) -> Iterator[pytest.Function]:
         """The checks without a clock that the attempt passes; those that are not yet done, here, are run for it."""

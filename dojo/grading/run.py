@@ -54,7 +54,7 @@ def run(
     subjects, verdicts = {}, {}
     make = attempt_maker(options, server)
     for entry in entries:
-        kata, attempt = entry.kata, make(entry.source, entry.label, entry.pickled_cells)
+        kata, attempt = entry.kata, make(entry.source, entry.label, entry.pickled_cells, entry.others)
         verdict = Verdict(kata.name, entry.label, "", [], options.device, torch.__version__, 0.0, options.seed)
         verdict.repeat = entry.repeat
         verdicts[kata.name] = verdict
@@ -176,7 +176,7 @@ def attempt_maker(options: Options, server: ForkServer | FreshStarts) -> Callabl
     if options.debug:
         from dojo.judge.in_process import LocalAttempt
 
-        return lambda source, label, pickled_cells=None: LocalAttempt(server, source, label, device=options.device)
+        return lambda source, label, *_: LocalAttempt(server, source, label, device=options.device)
     from dojo.judge.proxy import Attempt
     from dojo.judge.worker_handle import MEMORY
 
@@ -184,8 +184,11 @@ def attempt_maker(options: Options, server: ForkServer | FreshStarts) -> Callabl
     readable = [str(stubs), *sorted(str(each) for each in stubs.glob("*/"))]
     memory = MEMORY if options.device == "cpu" else None
 
-    def make(source: str, label: str, pickled_cells: PickledCells | None = None) -> Attempt:
-        return Attempt(server, source, label, readable, memory, options.device, pickled_cells)
+    def make(
+        source: str, label: str, pickled_cells: PickledCells | None = None, others: dict[str, str] | None = None
+    ) -> Attempt:
+        known = readable if others is None else others
+        return Attempt(server, source, label, known, memory, options.device, pickled_cells)
 
     return make
 

@@ -24,6 +24,7 @@ PLAIN = frozenset({type(None), bool, int, float, str})
 _LENGTHS = struct.Struct("!IQ")
 
 Message = dict[str, Any]  # a request, or the answer to one
+Others = list[str] | dict[str, str]  # the user's other attempts: folders of them, or their texts by track and name
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 

@@ -143,4 +143,4 @@ def program(make: Callable[[float], Any], instructions: list[list[Any]]) -> Mess
     return {"data": [each.data for each in made], "grad": [each.grad for each in made]}
 
 
-DRIVERS: dict[str, Callable[..., Message]] = {each.__name__: each for each in (optimise, scored, program)}
+DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scored, program)

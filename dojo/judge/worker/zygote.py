@@ -73,38 +73,39 @@ def become_worker(channel: int, output: int) -> None:
 def serve(control: socket.socket) -> None:
     """Answer requests until the judge closes the control socket."""
     alive: set[int] = set()
-    while True:
-        line, descriptors, _, _ = socket.recv_fds(control, 1 << 16, 2)
-        if not line:
-            break
-        request = json.loads(line)
-        if "split" in request:
-            pid = os.fork()
-            if pid == 0:
-                control.close()
-                confinement.keep_to(request["split"])
-                if request["tests"]:
-                    load_what_tests_use()
-                serve(socket.socket(fileno=descriptors[0]))
-                os._exit(0)
-            os.close(descriptors[0])
-            answer = {"pid": pid}
-        elif "await" in request:
-            answer = {"status": os.waitpid(request["await"], 0)[1]}
-        elif "fork" in request:
-            pid = os.fork()
-            if pid == 0:
-                os.setsid()
-                control.close()
-                become_worker(*descriptors)
-            for descriptor in descriptors:
-                os.close(descriptor)
-            alive.add(pid)
-            answer = {"pid": pid}
-        else:
-            alive.discard(request["kill"])
-            answer = {"status": kill(request["kill"])}
-        control.send(json.dumps(answer).encode())
+    with contextlib.suppress(ConnectionError):  # a judge that was killed leaves its end with words unread
+        while True:
+            line, descriptors, _, _ = socket.recv_fds(control, 1 << 16, 2)
+            if not line:
+                break
+            request = json.loads(line)
+            if "split" in request:
+                pid = os.fork()
+                if pid == 0:
+                    control.close()
+                    confinement.keep_to(request["split"])
+                    if request["tests"]:
+                        load_what_tests_use()
+                    serve(socket.socket(fileno=descriptors[0]))
+                    os._exit(0)
+                os.close(descriptors[0])
+                answer = {"pid": pid}
+            elif "await" in request:
+                answer = {"status": os.waitpid(request["await"], 0)[1]}
+            elif "fork" in request:
+                pid = os.fork()
+                if pid == 0:
+                    os.setsid()
+                    control.close()
+                    become_worker(*descriptors)
+                for descriptor in descriptors:
+                    os.close(descriptor)
+                alive.add(pid)
+                answer = {"pid": pid}
+            else:
+                alive.discard(request["kill"])
+                answer = {"status": kill(request["kill"])}
+            control.send(json.dumps(answer).encode())
     for pid in alive:
         kill(pid)
 

@@ -1,0 +1,247 @@
+"""Grades a cohort in this machine's processes: one a processor, each with a judge that stays warm.
+
+An engine is a loop around `slots`: each takes one attempt and gives a result, or is lost. What was lost is graded
+again in a new one, and at the third time left to a person.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from multiprocessing.connection import wait
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dojo.cohort.records import Result, Submitted
+from dojo.cohort.store import Terms
+from dojo.content import catalog
+from dojo.content.catalog import Kata, typed
+from dojo.grading.options import Entry, Options
+from dojo.judge.pool import PoolProcess, cores, processors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dojo.judge.fork_server import ForkServer, FreshStarts
+    from dojo.verdict.types import Verdict
+
+GRADINGS = 3  # of an attempt whose verdict is in doubt, or whose slot is lost
+WORKERS = 2  # of a grading: the attempt's and the reference's
+TURN = 0.2  # seconds after which clocks are looked at
+
+
+@dataclass(frozen=True)
+class Job:
+    """An attempt on its way to a slot."""
+
+    submitted: Submitted
+    terms: Terms
+    losses: tuple[str, ...] = ()  # why earlier slots gave no result
+
+
+class Slot(Protocol):
+    """What grades one attempt at a time, and may be lost at any time."""
+
+    def begin(self, job: Job) -> None:
+        """Set to work."""
+
+    def end(self) -> None:
+        """Stop at once, whatever is going on in it."""
+
+
+class Engine(Protocol):
+    """Slots, and how to wait for them."""
+
+    idle: list[Slot]  # those that have nothing to do, from one run to the next
+
+    def ready(self) -> list[Slot]:
+        """Those that have come up since it was last asked, in place of lost ones too."""
+
+    def done(self, busy: Sequence[Slot], seconds: float) -> list[tuple[Slot, Result | str]]:
+        """What came within so many seconds: results, or for a slot that is lost, why."""
+
+    def close(self) -> None:
+        """End everything."""
+
+
+def grade(job: Job, server: ForkServer | FreshStarts) -> Result:
+    """Grade an attempt; in doubt again, up to three times."""
+    from dojo.grading.run import run
+
+    kata = _katas()[job.submitted.kata]
+    name = PurePath(job.submitted.path.rpartition(": ")[2]).name
+    repeat = typed(f"grade {kata.name} --attempt {name}")
+    entry = Entry(kata, job.submitted.source, name, repeat, others=job.submitted.others)
+    for gradings in range(1, GRADINGS + 1):
+        started = time.perf_counter()
+        (verdict,) = run([entry], Options(job.terms.seed, device=job.terms.device), server)
+        seconds, doubt = round(time.perf_counter() - started, 3), doubtful(verdict)
+        result = Result(job.submitted, verdict.to_json(pictures=True), doubt, gradings, seconds)
+        if not doubt:
+            break
+    return result
+
+
+@cache
+def _katas() -> dict[str, Kata]:
+    return catalog.katas()
+
+
+def doubtful(verdict: Verdict) -> str:
+    """Why a verdict may not be the last word; nothing if it is."""
+    from dojo.verdict.types import Outcome
+
+    faults = [check.name for check in verdict.checks if check.outcome is Outcome.GRADER_ERROR]
+    if faults:
+        return f"the grader failed in {', '.join(faults)}"
+    close = [check.name for check in verdict.checks if check.outcome is Outcome.UNDECIDED]
+    if close and verdict.verdict == "passed":
+        return f"too close to call: {', '.join(close)}"
+    return ""
+
+
+def left_to_a_person(job: Job, why: str) -> Result:
+    """The result of an attempt that no slot could judge."""
+    verdict = {
+        "kata": job.submitted.kata,
+        "attempt": job.submitted.path,
+        "verdict": "unjudged",
+        "message": why,
+        "tiers": {},
+        "checks": [],
+        "device": job.terms.device,
+        "torch": job.terms.torch,
+        "seconds": 0.0,
+        "seed": job.terms.seed,
+    }
+    return Result(job.submitted, verdict, why, len(job.losses))
+
+
+def results(
+    wanted: Iterable[tuple[str, str]], fetch: Callable[[str, str], Submitted], terms: Terms, engine: Engine
+) -> Iterator[Result]:
+    """Grade what is wanted, as (student, kata), and yield each result as it comes; what is not yet begun is not read.
+
+    No slot has more than one attempt, and no result waits: memory does not grow with the cohort.
+    """
+    waiting, lost, idle = iter(wanted), list[Job](), engine.idle
+    busy: dict[int, tuple[Slot, Job, float]] = {}
+    spent: dict[str, float] = defaultdict(float)  # seconds by student
+
+    def following() -> Job | None:
+        if lost:
+            return lost.pop()
+        found = next(waiting, None)
+        return None if found is None else Job(fetch(*found), terms)
+
+    job = following()
+    while job or busy:
+        idle += engine.ready()
+        while job and idle:
+            if spent[job.submitted.student] < terms.submission_limit:
+                slot = idle.pop()
+                slot.begin(job)
+                busy[id(slot)] = slot, job, time.monotonic()
+            else:
+                yield left_to_a_person(job, f"not graded: this submission had its {terms.submission_limit:.0f} seconds")
+            job = following()
+        for slot, found in _finished(engine, busy):
+            _, begun, since = busy.pop(id(slot))
+            spent[begun.submitted.student] += time.monotonic() - since
+            if isinstance(found, Result):
+                idle.append(slot)
+                yield found
+                continue
+            slot.end()
+            begun = Job(begun.submitted, begun.terms, (*begun.losses, found))
+            if len(begun.losses) < GRADINGS:
+                lost.append(begun)
+            else:
+                told = "; ".join(dict.fromkeys(begun.losses))
+                yield left_to_a_person(begun, f"no verdict in {GRADINGS} gradings: {told}")
+        job = job or following()
+
+
+def _finished(engine: Engine, busy: dict[int, tuple[Slot, Job, float]]) -> list[tuple[Slot, Result | str]]:
+    """What came in one turn, or is overdue."""
+    if not busy:
+        time.sleep(TURN)  # until a slot has come up
+        return []
+    finished = engine.done([slot for slot, _, _ in busy.values()], TURN)
+    for slot, job, since in busy.values():
+        if time.monotonic() - since > job.terms.attempt_limit and all(slot is not other for other, _ in finished):
+            finished.append((slot, f"no verdict within {job.terms.attempt_limit:.0f} seconds"))
+    return finished
+
+
+class LocalEngine:
+    """The processes of this machine."""
+
+    def __init__(self, server: ForkServer, size: int | None = None) -> None:
+        from dojo.grading.parallel import import_all
+
+        import_all()
+        self.server, self.size = server, size or processors()
+        self.idle: list[Slot] = []
+        self._cores = cores()
+        self._slots: list[_Process] = []
+
+    def ready(self) -> list[Slot]:
+        self._slots = [each for each in self._slots if not each.ended]
+        fresh: list[_Process] = []
+        while len(self._slots) + len(fresh) < self.size:
+            taken = [each.core for each in (*self._slots, *fresh)]
+            fresh.append(_Process(self.server, next((each for each in self._cores if each not in taken), None)))
+        self._slots += fresh
+        return [*fresh]
+
+    def done(self, busy: Sequence[Any], seconds: float) -> list[tuple[Slot, Result | str]]:
+        ready = wait([slot.process.channel for slot in busy], seconds)
+        return [(slot, slot.take()) for slot in busy if slot.process.channel in ready]
+
+    def close(self) -> None:
+        for slot in self._slots:
+            slot.close()
+
+
+class _Process:
+    """A process of the pool, as a slot."""
+
+    def __init__(self, server: ForkServer, core: int | None) -> None:
+        self.parent, self.core, self.ended = server, core, False
+        self.process = PoolProcess(_grade, server, core)
+
+    def begin(self, job: Job) -> None:
+        with suppress(OSError):  # it is dead already, which the next look at it tells
+            self.process.channel.send((0, job))
+
+    def take(self) -> Result | str:
+        """What came of the job."""
+        try:
+            _, result, trace = self.process.channel.recv()
+        except (EOFError, OSError):
+            return "the process that graded it was ended"
+        if trace:
+            return f"the judge failed: {trace.strip().splitlines()[-1]}"
+        assert isinstance(result, Result)
+        return result
+
+    def end(self) -> None:
+        self.process.process.kill()
+        self.close()
+
+    def close(self) -> None:
+        """End when it has nothing to do, or soon."""
+        if not self.ended:
+            self.ended = True
+            self.process.close()
+            self.parent.join(self.process.server)
+
+
+def _grade(job: Job, server: ForkServer) -> Result:
+    server.spares = WORKERS
+    return grade(job, server)
