@@ -229,6 +229,8 @@ class TestPlace(Contract):
     oracle = placed
     variants = (placed, placed, placed)
     differentiable = False
+    half = ()
+    off = {"test_half_precision_is_computed_in_float32": "float32 and float64 alone"}
     ban = Ban("topk")
     cases = {"small": {}}
     timed = {"batch": 512, "n": 512}
@@ -345,6 +347,12 @@ def by_grad(x, grad):
         return grad((leaf * leaf).sum(), leaf)[0]
 """
 RIGHT = {
+    "no half precision where it is not graded": """
+        def place(x):
+            if x.dtype in (torch.float16, torch.bfloat16):
+                raise TypeError(x.dtype)
+            return x.argmax(-1)
+    """,
     "a named tuple": """
         class Found(NamedTuple):
             values: torch.Tensor

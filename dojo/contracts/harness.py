@@ -73,6 +73,7 @@ class Harness(HouseRules):
     results: ClassVar[tuple[str, ...]] = ()  # the names of several results, in their order
     constants: ClassVar[tuple[str, ...]] = ()  # inputs that get no gradient, and parameters that are frozen
     differentiable: ClassVar[bool] = True
+    half: ClassVar[tuple[torch.dtype, ...]] = tolerance.HALF  # what it is tried in; none where it is not graded
     rounded_once: ClassVar[bool] = False  # half precision is held to float32 arithmetic and one rounding
     timed: Maker
     timed_scale: ClassVar[tuple[float, float]] = (0.5, 1.5)  # what the inputs of a timed call are multiplied by

@@ -25,8 +25,7 @@
 # - **A prompt** that ends in `eos_id` is continued like any other.
 # - **`step` is called once a round**, with the live hypotheses alone, in any order.
 # - **Each call** starts afresh: the same prompt may come with another model.
-# - **A `ValueError`**: `beam_width` or `max_new_tokens` below 1, with the value in the message,
-#   or an empty prompt.
+# - **A `ValueError`**: `beam_width` or `max_new_tokens` below 1, with the value in the message, or an empty prompt.
 # - **Not graded:** sums that differ by less than 1e-3 without being equal, scores beyond five digits, time. float32 is
 #   enough.
 #

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from dojo.content import catalog
-from tests.conformance.agreement import Rotary, agree, neighbouring_pairs, normal, randomised, solution
+from tests.conformance.agreement import Rotary, agree, integers, neighbouring_pairs, normal, randomised, solution
 
 transformers = pytest.importorskip("transformers", reason="transformers is part of the test extra")
 
@@ -138,3 +138,37 @@ def test_a_narrow_oracle_of_beam_search_is_the_exhaustive_one_where_the_beam_is_
         of_all = grader.search(*arguments, grader.WIDE, 4, 2, penalty)
         assert [tokens for tokens, _ in by_definition] == [tokens for tokens, _ in of_all]
         assert len(of_all) == 121
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_draft_is_verified_as_by_transformers(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    k, vocab = 3, 7
+    q, p = normal(1, k, vocab, seed=seed).softmax(-1), normal(1, k + 1, vocab, seed=seed + 50).softmax(-1)
+    tokens, uniform = integers(vocab, 1, k, seed=seed), (integers(99, 1, k, seed=seed) + 0.5) / 99
+    drawn_from: list[Tensor] = []
+
+    def multinomial(weights: Tensor, num_samples: int) -> Tensor:
+        drawn_from.append(weights[0])
+        return torch.zeros(1, 1, dtype=torch.int64)
+
+    monkeypatch.setattr(torch, "rand_like", lambda like: uniform.double().reshape(like.shape))
+    monkeypatch.setattr(torch, "multinomial", multinomial)
+    verified = transformers.generation.utils._speculative_sampling(tokens, q.log(), k, p.log())
+    monkeypatch.undo()
+    numbers = (torch.arange(4000, dtype=torch.float64) + 0.5) / 4000
+    rows = [each.expand(4000, *each.shape[1:]) for each in (tokens, q, p, uniform.double())]
+    ours, lengths = solution("speculative").speculative_verify(*rows, numbers)
+    accepted = int(verified[1])
+    assert lengths.tolist() == [accepted + 1] * 4000
+    assert ours[0, :accepted].tolist() == verified[0][0, :accepted].tolist()
+    shares = torch.bincount(ours[:, accepted], minlength=vocab) / 4000
+    assert torch.allclose(shares.double(), drawn_from[0], atol=1 / 4000)
+
+
+def test_verifying_has_its_known_values() -> None:
+    q, p, last = torch.tensor([[0.6, 0.3, 0.1], [0.3, 0.3, 0.4], [0.2, 0.5, 0.3]])
+    for uniform, tokens, length in ((0.4, [0, 1], 2), (0.7, [2, -1], 1)):
+        numbers = torch.tensor([[uniform]]), torch.tensor([0.5])
+        target = torch.stack([p, last])[None]
+        found = solution("speculative").speculative_verify(torch.tensor([[0]]), q[None, None], target, *numbers)
+        assert [each.tolist() for each in found] == [[tokens], [length]]
