@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dojo.contracts.checks.timing import race
+from dojo.contracts.plain import texts
 from dojo.contracts.plain.shrinking import TRIES, shorter, smallest
 from dojo.judge.fork_server import ForkServer
 from dojo.judge.proxy import Attempt
@@ -164,3 +165,26 @@ def test_a_program_runs_on_what_the_attempt_makes() -> None:
     assert told["data"][5].item() == -4
     assert [told["grad"][each].item() for each in (0, 1)] == [0, 4]
     assert told["data"][8].item() == pytest.approx(-0.46211715)
+
+
+@given(st.integers(0, 10**6))
+def test_texts_fall_into_pieces_and_are_cut_without_loss(seed: int) -> None:
+    pick = random.Random(seed)
+    text = texts.mixed(pick, 30, (*texts.KINDS, "<a>", "<a><b>"))
+    assert "".join(texts.pieces(text)) == text
+    parts = texts.cut(text, ("<a>", "<a><b>"))
+    assert "".join(parts) == text
+    assert set(parts[1::2]) <= {"<a>", "<a><b>"}
+    assert not any("<a>" in part for part in parts[::2])
+
+
+@given(st.integers(0, 10**6))
+def test_invented_merges_join_what_is_there(seed: int) -> None:
+    pick = random.Random(seed)
+    merges = texts.invented_merges(pick, texts.mixed(pick, 40), 25)
+    assert len(set(merges)) == len(merges) <= 25
+    assert all(0 <= part < 256 + rank for rank, pair in enumerate(merges) for part in pair)
+
+
+def test_prose_has_the_size_that_is_asked_for() -> None:
+    assert len(texts.prose(random.Random(1), 12_345, 50)) == 12_345
