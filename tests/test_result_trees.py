@@ -31,7 +31,7 @@ MASTER = '''\
 # %% [markdown]
 # # Made up
 #
-# **Write** seven things.
+# **Write** eight things.
 
 # %%
 import torch
@@ -76,6 +76,13 @@ def slope(x: Float[Tensor, "batch n"]) -> Float[Tensor, "batch n"]:
     """The derivative of x squared, by formula."""
     ### BEGIN SOLUTION
     return 2 * x
+    ### END SOLUTION
+
+
+def weighed(x: Float[Tensor, "batch n"], lse: Float[Tensor, "batch"]) -> Float[Tensor, "batch n"]:
+    """exp(x - lse), in float32; lse is float32 where x is in half precision."""
+    ### BEGIN SOLUTION
+    return (x.to(lse.dtype) - lse[:, None]).exp().to(x.dtype)
     ### END SOLUTION
 
 
@@ -183,6 +190,10 @@ def placed(init, params, x):
     return x.sort(-1).indices[..., -1]
 
 
+def weighing(init, params, x, lse):
+    return (x.to(lse.dtype) - lse[:, None]).exp().to(x.dtype)
+
+
 def sloping(init, params, x):
     return x + x
 
@@ -261,6 +272,20 @@ class TestSlope(Contract):
     @classmethod
     def call(cls, d: Draw, batch: int = 3, n: int = 5) -> Call:
         return Call({"x": d.normal(batch, n)})
+
+
+class TestWeighed(Contract):
+    name = "weighed"
+    oracle, variants = weighing, (weighing, weighing, weighing)
+    differentiable = False
+    cases = {"small": {}}
+    timed = {"batch": 512, "n": 512}
+    time_limit = 40.0
+
+    @classmethod
+    def call(cls, d: Draw, batch: int = 3, n: int = 5) -> Call:
+        x = 30 + d.normal(batch, n)
+        return Call({"x": x, "lse": x.logsumexp(-1)}, wide=("lse",))
 
 
 class TestShifted(ModuleContract):
@@ -519,6 +544,11 @@ WRONG = {
             ),
         )
     },
+    "an input that stays wide taken for one that does not": (
+        "def weighed(x, lse):\n    assert lse.dtype is x.dtype, f'{lse.dtype} beside {x.dtype}'\n"
+        "    return (x - lse[:, None]).exp()",
+        "torch.float32 beside torch.float16",
+    ),
     "zeros for None": (
         "def doubled(grads):\n    s = sum(g.sum() for g in grads if g is not None)\n"
         "    return [torch.zeros(1) if g is None else 2 * g for g in grads], s",

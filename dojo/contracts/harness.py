@@ -222,11 +222,11 @@ class Harness(HouseRules):
         def compute() -> Budget:
             # Autograd may round parts of a gradient before it adds them up: only results are held to one rounding.
             once, pull = self.rounded_once and not gradients, cotangents_of if gradients else None
-            named = self.results, self.constants
+            named = self.results, self.constants, call.wide
             return Budget(mine.oracle, self.variants, *given, pull, dtype, draw.generator, once, *named)
 
         mine, given = type(self), (call.init, call.params, call.inputs)
-        key = (mine.__module__, mine.__qualname__, dtype, gradients, *map(value_key, given))
+        key = (mine.__module__, mine.__qualname__, dtype, gradients, call.wide, *map(value_key, given))
         return cached(key, compute, draw.generator)
 
     def ready(self, attempt: Attempt, call: Call, dtype: torch.dtype = torch.float32) -> Callee:
