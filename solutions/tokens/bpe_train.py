@@ -189,10 +189,10 @@ def train_bpe(text: str, vocab_size: int, special_tokens: Sequence[str] = ()) ->
 #
 # story = "the cat sat on the mat, the rat sat on the cat, and that was that. " * 3
 # learnt = train_bpe(story, 256 + 40)
-# pieces = [list(piece.encode()) for piece in re.findall(PRETOKEN, story)]
+# pieces = re.findall(PRETOKEN, story)  # ASCII: a character for each id
 # lengths = [sum(map(len, pieces))]
 # for number, pair in enumerate(learnt):
-#     pieces = [merged(ids, pair, 256 + number) for ids in pieces]
+#     pieces = [piece.replace(chr(pair[0]) + chr(pair[1]), chr(256 + number)) for piece in pieces]
 #     lengths.append(sum(map(len, pieces)))
 # names = [bytes([byte]) for byte in range(256)]
 # for first, second in learnt:
@@ -203,7 +203,7 @@ def train_bpe(text: str, vocab_size: int, special_tokens: Sequence[str] = ()) ->
 # plt.axhline(len(pieces), linestyle=":", label="one token for each piece")
 # plt.xlabel("merges learnt")
 # plt.ylabel("tokens of the text")
-# plt.title("The first merges save most; below the number of pieces nothing is saved")
+# plt.title("The first merges save most, until each piece is one token")
 # plt.legend()
 # plt.show()
 
