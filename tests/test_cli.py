@@ -276,7 +276,7 @@ def test_help_needs_nothing_but_argparse():
 
 def test_every_command_has_its_session():
     noxfile = (ROOT / "noxfile.py").read_text()
-    assert all(f'_dojo(session, "{name}")' in noxfile for name in main.COMMANDS)
+    assert all(f'_dojo(session, "{name}"' in noxfile for name in main.COMMANDS)
 
 
 def test_with_pdb_an_error_opens_the_debugger_in_the_attempts_own_frame_and_nothing_is_judged(tmp_path):
