@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 GRADINGS = 3  # of an attempt whose verdict is in doubt, or whose slot is lost
 WORKERS = 2  # of a grading: the attempt's and the reference's
 TURN = 0.2  # seconds after which clocks are looked at
+_last: list[str] = []  # the kata that this process graded last
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,13 @@ class Engine(Protocol):
 
 def grade(job: Job, server: ForkServer | FreshStarts) -> Result:
     """Grade an attempt; in doubt again, up to three times."""
+    from dojo.grading.pytest_plugin import forget
     from dojo.grading.run import run
 
     kata = _katas()[job.submitted.kata]
+    if _last != [kata.name]:
+        forget()  # memory must not grow with the katas
+        _last[:] = [kata.name]
     name = PurePath(job.submitted.path.rpartition(": ")[2]).name
     repeat = typed(f"grade {kata.name} --attempt {name}")
     entry = Entry(kata, job.submitted.source, name, repeat, others=job.submitted.others)

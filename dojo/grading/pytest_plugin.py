@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest._io import TerminalWriter
 
+from dojo.contracts.checks import tolerance
 from dojo.contracts.checks.assertions import Wrong
 from dojo.contracts.checks.candidate_test.contract import CandidateTest, by_kind, hunted
 from dojo.contracts.checks.candidate_test.trials import Trials
@@ -71,10 +72,9 @@ class Subject:
                 self._planted[bug.name] = self.another(bug.plant(self.reference.source), "bug.py")
             if len(_faults_of_bugs) >= MOST_FAULTS:
                 _faults_of_bugs.clear()
-            fault = None
+            _faults_of_bugs[key] = None
             with suppress(Exception):  # a check that a bug breaks in another way is no failure like the attempt's
-                fault = fault_of(item, self._planted[bug.name], self.reference)
-            _faults_of_bugs[key] = fault
+                _faults_of_bugs[key] = fault_of(item, self._planted[bug.name], self.reference)
         return _faults_of_bugs[key]
 
     def passed(self) -> Iterator[pytest.Function]:
@@ -295,6 +295,12 @@ class Judging(GraderPlugin):
                 check.sections.append(Section(Label.DIAGNOSIS, f"equals “{bug.name}”: {bug.why}"))
 
 
+def forget() -> None:
+    """Let go what is kept from one grading for the next: for one of another kata it is of no use."""
+    tolerance.forget()
+    _faults_of_bugs.clear()
+
+
 def of_a_test(item: pytest.Item) -> bool:
     """Whether a check is about the test that an attempt defines, and not about its program."""
     made = getattr(item, "cls", None)
@@ -307,8 +313,8 @@ def fault_of(item: pytest.Function, attempt: Attempt, reference: Attempt) -> Fau
     given |= item.callspec.params if hasattr(item, "callspec") else {}
     try:
         item.obj(**{name: given[name] for name in item._fixtureinfo.argnames})
-    except Fault as fault:
-        return fault if not fault.outcome.harmless else None
+    except Fault as fault:  # its traceback would keep all that the check computed
+        return fault.with_traceback(None) if not fault.outcome.harmless else None
     return None
 
 

@@ -278,6 +278,11 @@ def cached(key: Hashable, compute: Callable[[], Any], generator: torch.Generator
     return value
 
 
+def forget() -> None:
+    """Let go what is known: of another kata nothing of it will be asked again."""
+    _known.clear()
+
+
 def value_key(value: Any) -> Hashable:
     """A key that is equal for equal values: tensors by dtype, shape and bytes."""
     if isinstance(value, Tensor):
