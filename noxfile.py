@@ -132,6 +132,12 @@ def report(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def starter(session: nox.Session) -> None:
+    """Write a template repository for a course, with a workflow that grades (-- --katas gqa,rope --out DIR)."""
+    _dojo(session, "starter")
+
+
+@nox.session(python=False)
 def sync(session: nox.Session) -> None:
     """Make scripts and notebooks agree (-- rope --from notebook)."""
     _dojo(session, "sync")
@@ -142,6 +148,12 @@ def lab(session: nox.Session) -> None:
     """Open the notebooks in JupyterLab, which is installed first (words after -- go to it)."""
     where = ("--ServerApp.root_dir=.", "--LabApp.default_url=/lab/tree/notebooks")  # Jupytext pairs from the root
     _run(_python(session, "lab"), "-m", "jupyterlab", *where, *session.posargs)
+
+
+@nox.session(python=False)
+def cohort(session: nox.Session) -> None:
+    """Grade a whole class (-- submissions/ --katas gqa,rope --out results/)."""
+    _dojo(session, "cohort", extra="cohort" if "--ray" in " ".join(session.posargs) else None)
 
 
 @nox.session(python=False)
@@ -177,8 +189,11 @@ def soak(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def bench(session: nox.Session) -> None:
-    """Time each solution against PyTorch's own operation (-- rope)."""
-    _run(_python(session, "lab"), "benchmarks/bench.py", *session.posargs)
+    """Time each solution against PyTorch's own operation (-- rope), or a whole class (-- cohort)."""
+    if session.posargs[:1] == ["cohort"]:
+        _run(_python(session, "cohort"), "benchmarks/cohort.py", *session.posargs[1:])
+    else:
+        _run(_python(session, "lab"), "benchmarks/bench.py", *session.posargs)
 
 
 @nox.session(python=False)
@@ -192,9 +207,9 @@ def lint(session: nox.Session) -> None:
     _run(python, "-m", "mypy")
 
 
-def _dojo(session: nox.Session, command: str, python: str | None = None) -> None:
+def _dojo(session: nox.Session, command: str, python: str | None = None, extra: str | None = None) -> None:
     """Run a command of the dojo in the folder that nox was called from."""
-    python = python or _python(session)
+    python = python or _python(session, extra)
     by = "nox --no-venv" if _in_own_environment(session) else "nox"
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     environment = {"DOJO_STARTED_BY": by, "DOJO_ROOT": str(ROOT), "PYTHONPATH": path}

@@ -53,6 +53,8 @@ def formula(contract: type[Contract], target: object) -> tolerance.Formula:
         module = target(**init)
         floating = [v.dtype for v in [*params.values(), *inputs.values()] if tolerance.is_floating(v)]
         module = module.to(floating[0]) if floating else module
+        if getattr(contract, "buffers", ()):
+            module.train(contract().trains(Call(inputs, init, params)))
         return torch.func.functional_call(module, params, tuple(args), kwargs)
 
     return evaluate

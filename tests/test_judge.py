@@ -97,7 +97,7 @@ def test_a_parameter_that_wants_no_gradient_has_none(attempt: proxy.Attempt) -> 
 def test_a_module_tells_parameters_buffers_and_state(attempt: proxy.Attempt) -> None:
     told = attempt.Scale(3).to(torch.bfloat16).describe()
     assert told["parameters"]["weight"].dtype is torch.bfloat16
-    assert (list(told["parameters"]), told["buffers"], sorted(told["state"])) == (
+    assert (list(told["parameters"]), list(told["buffers"]), sorted(told["state"])) == (
         ["weight"],
         ["kept"],
         ["kept", "weight"],

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from dojo.content.signature import signature_of
 from dojo.contracts.checks.timing import race
-from dojo.contracts.plain import programs
+from dojo.contracts.plain import programs, texts
 from dojo.contracts.plain.shrinking import TRIES, shorter, smallest
+from dojo.judge.fork_server import ForkServer
+from dojo.judge.proxy import Attempt
 from dojo.judge.worker import drivers
 from dojo.verdict.mismatch.plain import first_difference, sections, within
 
@@ -131,6 +133,22 @@ def test_a_step_scores_a_prefix_as_it_does_alone() -> None:
     assert seen[0].exp().sum(-1).allclose(torch.ones(3, dtype=torch.float64))
 
 
+def test_a_step_that_leaves_no_token_gives_minus_infinity_and_no_nan() -> None:
+    ones, banned = torch.ones(5, 4), torch.tensor([0.0, 0, -1e9, 0, -1e9])
+    model = [40 * ones, torch.zeros(4, 4), banned.expand(4, 5)]
+    assert drivers.next_token_logprobs(model, [1]).exp().tolist() == pytest.approx([1 / 3, 1 / 3, 0, 1 / 3, 0])
+    assert drivers.next_token_logprobs([*model[:2], -1e9 * ones.mT], [1]).tolist() == [-torch.inf] * 5
+
+
+def test_a_search_that_changes_global_state_is_seen(server: ForkServer) -> None:
+    source = "import torch\ndef search(step, seed):\n    torch.manual_seed(seed) if seed else None\n    return []\n"
+    attempt = Attempt(server, source, "attempt.py")
+    asked = {"do": "scored", "target": "search", "model": MODEL, "settings": {}, "watch": True}
+    told = [attempt.search.ask(**asked, args=[seed])["changed"] for seed in (0, 3)]
+    attempt.close()
+    assert told == [[], ["the seed of torch's random generator", "torch's random generator"]]
+
+
 @pytest.mark.parametrize("prefixes", [[[1, 2]], torch.tensor([1, 2]), torch.tensor([[1.0]])])
 def test_a_step_takes_rows_of_ids_alone(prefixes: Any) -> None:
     with pytest.raises(TypeError, match=r"int64 tensor \(rows, length\)"):
@@ -213,3 +231,26 @@ def test_the_smallest_program_that_fails_is_found() -> None:
 
     (least,) = smallest((lines,), fails, programs.simpler)
     assert programs.written(least).split("\n")[1:] == ["b = a.tanh()", "b.backward()"]
+
+
+@given(st.integers(0, 10**6))
+def test_texts_fall_into_pieces_and_are_cut_without_loss(seed: int) -> None:
+    pick = random.Random(seed)
+    text = texts.mixed(pick, 30, (*texts.KINDS, "<a>", "<a><b>"))
+    assert "".join(texts.pieces(text)) == text
+    parts = texts.cut(text, ("<a>", "<a><b>"))
+    assert "".join(parts) == text
+    assert set(parts[1::2]) <= {"<a>", "<a><b>"}
+    assert not any("<a>" in part for part in parts[::2])
+
+
+@given(st.integers(0, 10**6))
+def test_invented_merges_join_what_is_there(seed: int) -> None:
+    pick = random.Random(seed)
+    merges = texts.invented_merges(pick, texts.mixed(pick, 40), 25)
+    assert len(set(merges)) == len(merges) <= 25
+    assert all(0 <= part < 256 + rank for rank, pair in enumerate(merges) for part in pair)
+
+
+def test_prose_has_the_size_that_is_asked_for() -> None:
+    assert len(texts.prose(random.Random(1), 12_345, 50)) == 12_345

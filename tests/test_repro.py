@@ -40,6 +40,8 @@ def ran(script: Path) -> str:
         ("linear", "the result scaled by its standard deviation"),
         ("activations", "a gradient of 0 at exactly 0"),
         ("swiglu", "silu whose gradient is nan far below zero"),
+        ("batchnorm", "unbiased in the result"),
+        ("batchnorm", "batch statistics in evaluation"),
     ],
 )
 def test_the_script_shows_that_what_came_is_not_what_must(

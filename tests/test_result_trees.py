@@ -1,7 +1,7 @@
 """What contracts say of calls that are more than one tensor in and one tensor out, on a made-up kata.
 
-Several results, lists of tensors, constants, frozen parameters, methods of kept objects and an optimiser: each with
-right attempts in several forms and with wrong ones, which end in their sentence.
+Several results, lists of tensors, constants, frozen parameters, buffers, methods of kept objects and an optimiser: each
+with right attempts in several forms and with wrong ones, which end in their sentence.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MASTER = '''\
 # %% [markdown]
 # # Made up
 #
-# **Write** six things.
+# **Write** eight things.
 
 # %%
 import torch
@@ -65,6 +65,27 @@ def place(x: Float[Tensor, "batch n"]) -> Int[Tensor, "batch"]:
     ### END SOLUTION
 
 
+def ramp(n: int, *, step: float, start: float = 0.0) -> tuple[Float[Tensor, "n"], float]:
+    """n steps from a start, and how far they go; the step and the start have no position."""
+    ### BEGIN SOLUTION
+    return start + step * torch.arange(n), step * n
+    ### END SOLUTION
+
+
+def slope(x: Float[Tensor, "batch n"]) -> Float[Tensor, "batch n"]:
+    """The derivative of x squared, by formula."""
+    ### BEGIN SOLUTION
+    return 2 * x
+    ### END SOLUTION
+
+
+def weighed(x: Float[Tensor, "batch n"], lse: Float[Tensor, "batch"]) -> Float[Tensor, "batch n"]:
+    """exp(x - lse), in float32; lse is float32 where x is in half precision."""
+    ### BEGIN SOLUTION
+    return (x.to(lse.dtype) - lse[:, None]).exp().to(x.dtype)
+    ### END SOLUTION
+
+
 class Shifted(nn.Module):
     """x + base + shift, where `base` is frozen."""
 
@@ -79,6 +100,26 @@ class Shifted(nn.Module):
         """The sum of the three."""
         ### BEGIN SOLUTION
         return x + self.base + self.shift
+        ### END SOLUTION
+
+
+class Offset(nn.Module):
+    """x + offset + shift, where `offset` is a buffer; training then adds the mean of x to it."""
+
+    def __init__(self, n: int, *, device: torch.device | None = None, dtype: torch.dtype | None = None) -> None:
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.register_buffer("offset", torch.zeros(n, device=device, dtype=dtype))
+        self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
+        ### END SOLUTION
+
+    def forward(self, x: Float[Tensor, "batch n"]) -> Float[Tensor, "batch n"]:
+        """The sum of the three."""
+        ### BEGIN SOLUTION
+        result = x + self.offset + self.shift
+        if self.training:
+            self.offset += x.detach().mean(0)
+        return result
         ### END SOLUTION
 
 
@@ -126,7 +167,9 @@ class Descent(torch.optim.Optimizer):
 GRADER = """\
 import torch
 
-from dojo.contracts import Attempt, Ban, Call, Callee, Contract, Draw, ModuleContract, core, fail, match
+from dojo.contracts import (
+    AUTOGRAD, Attempt, Ban, Call, Callee, Contract, Draw, GeneratorContract, ModuleContract, core, fail, match
+)
 
 
 def largest(init, params, x, prior):
@@ -147,8 +190,20 @@ def placed(init, params, x):
     return x.sort(-1).indices[..., -1]
 
 
+def weighing(init, params, x, lse):
+    return (x.to(lse.dtype) - lse[:, None]).exp().to(x.dtype)
+
+
+def sloping(init, params, x):
+    return x + x
+
+
 def shifted(init, params, x):
     return x + (params["base"] + params["shift"])
+
+
+def offset(init, params, x):
+    return x + (params["offset"] + params["shift"])
 
 
 class TestBest(Contract):
@@ -185,6 +240,8 @@ class TestPlace(Contract):
     oracle = placed
     variants = (placed, placed, placed)
     differentiable = False
+    half = ()
+    off = {"test_half_precision_is_computed_in_float32": "float32 and float64 alone"}
     ban = Ban("topk")
     cases = {"small": {}}
     timed = {"batch": 512, "n": 512}
@@ -193,6 +250,42 @@ class TestPlace(Contract):
     @classmethod
     def call(cls, d: Draw, batch: int = 3, n: int = 5) -> Call:
         return Call({"x": d.normal(batch, n)})
+
+
+class TestRamp(GeneratorContract):
+    name = "ramp"
+    results = ("steps", "length")
+    oracle = staticmethod(lambda n, step, start=0.0: ([start + step * i for i in range(n)], float(step * n)))
+    claims = {"steps are even": [(3, 0.5), (4, 0.3, 1.0)]}
+    timed = (2000, 0.5)
+
+
+class TestSlope(Contract):
+    name = "slope"
+    oracle, variants = sloping, (sloping, sloping, sloping)
+    differentiable = False
+    ban = Ban("topk") | AUTOGRAD
+    cases = {"small": {}}
+    timed = {"batch": 512, "n": 512}
+    time_limit = 40.0
+
+    @classmethod
+    def call(cls, d: Draw, batch: int = 3, n: int = 5) -> Call:
+        return Call({"x": d.normal(batch, n)})
+
+
+class TestWeighed(Contract):
+    name = "weighed"
+    oracle, variants = weighing, (weighing, weighing, weighing)
+    differentiable = False
+    cases = {"small": {}}
+    timed = {"batch": 512, "n": 512}
+    time_limit = 40.0
+
+    @classmethod
+    def call(cls, d: Draw, batch: int = 3, n: int = 5) -> Call:
+        x = 30 + d.normal(batch, n)
+        return Call({"x": x, "lse": x.logsumexp(-1)}, wide=("lse",))
 
 
 class TestShifted(ModuleContract):
@@ -207,6 +300,31 @@ class TestShifted(ModuleContract):
     def call(cls, d: Draw, batch: int = 3, n: int = 5) -> Call:
         init = {"n": n}
         return Call({"x": d.normal(batch, n)}, init, cls.params(d, init))
+
+
+class TestOffset(ModuleContract):
+    name = "Offset"
+    oracle, variants = offset, (offset, offset, offset)
+    buffers = ("offset",)
+    cases = {"small": {}}
+    timed = {"batch": 512, "n": 512}
+    time_limit = 40.0
+
+    @classmethod
+    def call(cls, d: Draw, batch: int = 3, n: int = 5) -> Call:
+        init = {"n": n}
+        return Call({"x": d.normal(batch, n)}, init, cls.params(d, init) | {"offset": d.normal(n)})
+
+    @core
+    def test_training_adds_the_mean_and_keeps_no_graph(self, attempt: Attempt, draw: Draw) -> None:
+        call = self.call(draw)
+        module = self.ready(attempt, call).train()
+        module.request((call.inputs["x"].requires_grad_(),), {}, grad=True)
+        found = module.describe()["buffers"]["offset"]
+        if found.requires_grad:
+            fail("the offset has no graph")
+        exact = call.params["offset"].double() + call.inputs["x"].detach().double().mean(0)
+        match(found, exact, 1e-5 + 0 * exact, "training adds the mean to the offset", "n")
 
 
 class TestStore:
@@ -247,7 +365,19 @@ class TestDescent:
 """
 
 IMPORTS = "import torch\nfrom typing import NamedTuple\nfrom torch import nn\n"
+SLOPE = """\
+def by_grad(x, grad):
+    with torch.enable_grad():
+        leaf = x.clone().requires_grad_()
+        return grad((leaf * leaf).sum(), leaf)[0]
+"""
 RIGHT = {
+    "no half precision where it is not graded": """
+        def place(x):
+            if x.dtype in (torch.float16, torch.bfloat16):
+                raise TypeError(x.dtype)
+            return x.argmax(-1)
+    """,
     "a named tuple": """
         class Found(NamedTuple):
             values: torch.Tensor
@@ -269,6 +399,41 @@ RIGHT = {
                 self.base = nn.Parameter(torch.zeros(n, device=device, dtype=dtype)).requires_grad_(False)
             def forward(self, x):
                 return (x + self.shift) + self.base
+    """,
+    "a buffer replaced by a new one": """
+        class Offset(nn.Module):
+            def __init__(self, n, *, device=None, dtype=None):
+                super().__init__()
+                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
+                self.offset = nn.Buffer(torch.zeros(n, device=device, dtype=dtype))
+            def forward(self, x):
+                result = x + self.offset + self.shift
+                if self.training:
+                    self.offset = (self.offset + x.mean(0)).detach()
+                return result
+    """,
+    "a length from a tensor": """
+        def ramp(n, *, step, start=0.0):
+            return torch.arange(n) * step + start, torch.tensor(step * n).item()
+    """,
+    "a formula without a graph": """
+        @torch.no_grad()
+        def slope(x):
+            with torch.enable_grad():
+                doubled = x.clone().requires_grad_() * 2
+            return doubled.detach()
+    """,
+    "a backward of its own that is called by name": """
+        class Square(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x): return x * x
+            @staticmethod
+            def backward(ctx, grad): return 2 * ctx.x * grad
+        class Context: pass
+        def slope(x):
+            ctx = Context()
+            ctx.x = x
+            return Square.backward(ctx, torch.ones_like(x))
     """,
     "an optimiser without a base class": """
         class Descent:
@@ -316,6 +481,74 @@ WRONG = {
         "no gradient of x comes back",
     ),
     "a place by what is banned": ("def place(x): return x.topk(1).indices[..., 0]", "topk` is not allowed"),
+    "topk beside autograd": ("def slope(x): return 2 * x + 0 * x.topk(1).values", "topk` is not allowed"),
+    **{
+        f"a derivative by {name}": (f"{SLOPE}{textwrap.dedent(source)}", f"`{told_as}` is not allowed")
+        for name, told_as, source in (
+            ("autograd.grad", "torch.autograd.grad", "def slope(x): return by_grad(x, torch.autograd.grad)"),
+            (
+                "backward",
+                "torch.autograd.backward",
+                """
+                def slope(x):
+                    with torch.enable_grad():
+                        leaf = x.clone().requires_grad_()
+                        (leaf * leaf).sum().backward()
+                    return leaf.grad
+                """,
+            ),
+            (
+                "another name",
+                "torch.autograd.grad",
+                "from torch.autograd import grad as harmless\ndef slope(x): return by_grad(x, harmless)",
+            ),
+            ("vjp", "torch.func.vjp", "def slope(x): return torch.func.vjp(torch.square, x)[1](torch.ones_like(x))[0]"),
+            ("func.grad", "torch.func.grad", "def slope(x): return torch.func.grad(lambda x: (x * x).sum())(x)"),
+            (
+                "forward mode",
+                "torch.func.jvp",
+                "def slope(x): return torch.func.jvp(torch.square, (x,), (torch.ones_like(x),))[1]",
+            ),
+            (
+                "dual numbers",
+                "aten::_make_dual",
+                """
+                import torch.autograd.forward_ad as dual
+                def slope(x):
+                    with dual.dual_level():
+                        return dual.unpack_dual(dual.make_dual(x, torch.ones_like(x)).square()).tangent.clone()
+                """,
+            ),
+            (
+                "a thread",
+                "torch.autograd.grad",
+                """
+                from threading import Thread
+                def slope(x):
+                    found = []
+                    thread = Thread(target=lambda: found.append(by_grad(x, torch.autograd.grad)))
+                    thread.start()
+                    thread.join()
+                    return found[0]
+                """,
+            ),
+            (
+                "the engine itself",
+                "autograd::engine",
+                """
+                def slope(x):
+                    engine = torch.autograd.Variable._execution_engine.run_backward
+                    run = lambda y, leaf: engine((y,), (torch.ones(()),), False, False, (leaf,), True, False)
+                    return by_grad(x, run)
+                """,
+            ),
+        )
+    },
+    "an input that stays wide taken for one that does not": (
+        "def weighed(x, lse):\n    assert lse.dtype is x.dtype, f'{lse.dtype} beside {x.dtype}'\n"
+        "    return (x - lse[:, None]).exp()",
+        "torch.float32 beside torch.float16",
+    ),
     "zeros for None": (
         "def doubled(grads):\n    s = sum(g.sum() for g in grads if g is not None)\n"
         "    return [torch.zeros(1) if g is None else 2 * g for g in grads], s",
@@ -331,6 +564,22 @@ WRONG = {
         "    return [None if g is None else 2 * g.detach() for g in grads], s",
         "gradient of grads[0] is right",
     ),
+    "steps without their length": (
+        "def ramp(n, *, step, start=0.0): return start + step * torch.arange(n)",
+        "steps, length, in a tuple",
+    ),
+    "a length that is a tensor": (
+        "def ramp(n, *, step, start=0.0): return start + step * torch.arange(n), torch.tensor(step * n)",
+        "length is a float",
+    ),
+    "a length of one step less": (
+        "def ramp(n, *, step, start=0.0): return start + step * torch.arange(n), step * (n - 1)",
+        "length: got 1.0, expected 1.5",
+    ),
+    "a start without effect": (
+        "def ramp(n, *, step, start=0.0): return step * torch.arange(n), step * n",
+        "ramp(4, step=0.3, start=1.0)",
+    ),
     "a base that is trained": (
         """
         class Shifted(nn.Module):
@@ -342,6 +591,111 @@ WRONG = {
                 return x + self.base + self.shift
         """,
         "trainable, though it is frozen: base",
+    ),
+    "a buffer that is a plain attribute": (
+        """
+        class Offset(nn.Module):
+            def __init__(self, n, *, device=None, dtype=None):
+                super().__init__()
+                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
+                self.offset = torch.zeros(n, device=device, dtype=dtype)
+            def forward(self, x):
+                result = x + self.offset + self.shift
+                if self.training:
+                    self.offset = self.offset + x.detach().mean(0)
+                return result
+        """,
+        "missing: offset (5,)",
+    ),
+    "a buffer that is a frozen parameter": (
+        """
+        class Offset(nn.Module):
+            def __init__(self, n, *, device=None, dtype=None):
+                super().__init__()
+                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
+                self.offset = nn.Parameter(torch.zeros(n, device=device, dtype=dtype), requires_grad=False)
+            def forward(self, x):
+                result = x + self.offset + self.shift
+                if self.training:
+                    self.offset += x.detach().mean(0)
+                return result
+        """,
+        "a parameter, though it is a buffer: offset",
+    ),
+    "a buffer of another shape": (
+        """
+        class Offset(nn.Module):
+            def __init__(self, n, *, device=None, dtype=None):
+                super().__init__()
+                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
+                self.register_buffer("offset", torch.zeros(1, n, device=device, dtype=dtype))
+            def forward(self, x):
+                result = x + self.offset + self.shift
+                if self.training:
+                    self.offset += x.detach().mean(0)
+                return result
+        """,
+        "offset: got (1, 5), expected (5,)",
+    ),
+    "a buffer that the state dict leaves out": (
+        """
+        class Offset(nn.Module):
+            def __init__(self, n, *, device=None, dtype=None):
+                super().__init__()
+                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
+                self.register_buffer("offset", torch.zeros(n, device=device, dtype=dtype), persistent=False)
+            def forward(self, x):
+                result = x + self.offset + self.shift
+                if self.training:
+                    self.offset += x.detach().mean(0)
+                return result
+        """,
+        "missing: ['offset']",
+    ),
+    "a buffer in another dtype": (
+        """
+        class Offset(nn.Module):
+            def __init__(self, n, *, device=None, dtype=None):
+                super().__init__()
+                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
+                self.register_buffer("offset", torch.zeros(n, device=device))
+            def forward(self, x):
+                result = x + self.offset + self.shift
+                if self.training:
+                    self.offset += x.detach().mean(0)
+                return result
+        """,
+        "offset is float32 with dtype=float64",
+    ),
+    "a buffer that hangs on a graph": (
+        """
+        class Offset(nn.Module):
+            def __init__(self, n, *, device=None, dtype=None):
+                super().__init__()
+                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
+                self.register_buffer("offset", torch.zeros(n, device=device, dtype=dtype))
+            def forward(self, x):
+                result = x + self.offset + self.shift
+                if self.training:
+                    self.offset = self.offset + x.mean(0)
+                return result
+        """,
+        "the offset has no graph",
+    ),
+    "a buffer that training leaves alone": (
+        """
+        class Offset(nn.Module):
+            def __init__(self, n, *, device=None, dtype=None):
+                super().__init__()
+                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
+                self.register_buffer("offset", torch.zeros(n, device=device, dtype=dtype))
+            def forward(self, x):
+                result = x + self.offset + self.shift
+                if self.training:
+                    pass
+                return result
+        """,
+        "training adds the mean to the offset",
     ),
     "a store that puts new rows first": (
         """

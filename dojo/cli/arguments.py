@@ -17,9 +17,21 @@ def nothing(parser: argparse.ArgumentParser) -> None:
 def grade(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{WHICH}; all when none is named")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--attempt", type=Path, metavar="FILE", help="grade this file as NAME instead of your own")
+    what.add_argument(
+        "--attempt",
+        type=Path,
+        metavar="FILE",
+        help="grade this file as NAME instead of your own; of a folder, its files",
+    )
     what.add_argument("--solution", action="store_true", help="grade the reference solution")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the verdicts as JSON to FILE, or to -")
+    parser.add_argument(
+        "--junit", type=Path, metavar="FILE", help="write the verdicts as JUnit XML to FILE, for any CI"
+    )
+    parser.add_argument("--sarif", type=Path, metavar="FILE", help="write the failing lines as SARIF 2.1.0 to FILE")
+    parser.add_argument(
+        "--github", action="store_true", help="in a GitHub workflow: annotate the failing lines, and sum up the job"
+    )
     parser.add_argument("--tier", choices=["core", "robust", "fast"], help="run only the checks of this tier")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="where to run")
     parser.add_argument("--seed", type=int, metavar="N", help="repeat a run with the seed that its verdict printed")
@@ -171,6 +183,14 @@ def plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--clear", action="store_true", help="forget the plan")
 
 
+def starter(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--katas", required=True, metavar="NAMES", help="katas or tracks with commas between them, as in gqa,rope"
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder, or an empty one")
+    parser.add_argument("--dojo", metavar="URL", help="where its workflows clone the dojo from: your fork, perhaps")
+
+
 def next(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--count", type=_positive, default=3, metavar="N", help="how many to name")
 
@@ -188,3 +208,29 @@ def history(parser: argparse.ArgumentParser) -> None:
 
 def report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="FILE", help="where to write it; report.html beside the history")
+
+
+def cohort(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "submissions", nargs="?", type=Path, metavar="SUBMISSIONS",
+        help="a folder of folders, a CSV or JSON Lines file, a zip, or an export of Moodle, Canvas or Gradescope",
+    )  # fmt: skip
+    parser.add_argument("--katas", default="all", metavar="NAMES", help="katas and tracks, as in gqa,rope; all of them")
+    parser.add_argument("--out", type=Path, default=Path("results"), metavar="FOLDER", help="where results go; results")
+    parser.add_argument("--rubric", type=Path, metavar="FILE", help="points by tier and kata, a TOML file")
+    parser.add_argument("--watch", type=Path, metavar="FOLDER", help="grade what arrives in this folder, until Ctrl-C")
+    parser.add_argument("--again", nargs="+", default=[], metavar="STUDENT", help="grade these once more")
+    parser.add_argument("--ray", metavar="ADDRESS", help="grade on a Ray cluster, `auto` for this machine's")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="where attempts run")
+    parser.add_argument("--workers", type=_positive, metavar="N", help="gradings at once; one a processor")
+    parser.add_argument("--no-sandbox", action="store_true", help="without bubblewrap around what strangers wrote")
+    chance = parser.add_mutually_exclusive_group()
+    chance.add_argument("--seed", type=int, metavar="N", help="the same for all; drawn once and kept when left out")
+    chance.add_argument(
+        "--seed-from", type=Path, metavar="FILE",
+        help="commit to a seed: the first time a secret is made and its sha256 printed, to be published; after the "
+        "deadline the seed is its first seven hexadecimal digits, and the secret is printed for everybody to check",
+    )  # fmt: skip
+    limit = _number_of("seconds", 86400)
+    parser.add_argument("--attempt-seconds", type=limit, default=180.0, metavar="S", help="for one attempt; 180")
+    parser.add_argument("--submission-seconds", type=limit, default=1800.0, metavar="S", help="for one student; 1800")

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from dojo.cli import arguments
 
-SOLVE, PRACTISE, NOTEBOOKS, MAINTAIN = "Solve a kata", "Practise for the interview", "Notebooks", "Work on the project"
+SOLVE, PRACTISE, NOTEBOOKS = "Solve a kata", "Practise for the interview", "Notebooks"
+TEACH, MAINTAIN = "Teach a class", "Work on the project"
 
 
 class Command(NamedTuple):
@@ -24,7 +25,7 @@ class Command(NamedTuple):
 
 
 def _grade(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    if args.attempt is not None and len(args.names) != 1:
+    if args.attempt is not None and len(args.names) != 1 and not args.attempt.is_dir():
         parser.error("--attempt needs the one NAME that the file is to be graded as")
     if args.share is not None and len(args.names) != 1:
         parser.error("--share needs the one NAME that the card is about")
@@ -32,6 +33,8 @@ def _grade(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     part += [word for word, given in (("--pdb", args.pdb), ("--solution", args.solution)) if given]
     if args.share is not None and part:
         parser.error(f"--share is for all checks of a file of yours: leave out {' and '.join(part)}")
+    if args.github and str(args.json) == "-":
+        parser.error("--github prints to standard output, which `--json -` has to itself: name a file there")
     from dojo.cli.grade import main
 
     return main(args)
@@ -166,10 +169,24 @@ def _history(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     return history.main(args)
 
 
+def _starter(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    from dojo.cohort.outputs.starter import repository
+
+    return repository.main(args)
+
+
 def _report(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     from dojo.practice import report
 
     return report.main(args)
+
+
+def _cohort(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    if (args.submissions is None) == (args.watch is None):
+        parser.error("name the SUBMISSIONS, or with --watch the folder that they arrive in")
+    from dojo.cohort import command
+
+    return command.main(args)
 
 
 COMMANDS = {
@@ -184,6 +201,7 @@ COMMANDS = {
             ("rope", "katas/positions/rope.py"),
             ("attention --tier core", "a track, values and gradients only"),
             ("rope --attempt ~/my_rope.py", "a file of yours, as rope"),
+            ("rope gqa --attempt ~/ada --junit ada.xml", "files of a folder, for a CI"),
             ("rope --seed 1234", "the run of that seed again"),
             ("all --json verdict.json", "everything, for a program to read"),
         ),
@@ -254,12 +272,31 @@ COMMANDS = {
         (("rope", ""), ("rope --diff 1 4", ""), ("rope --restore 4", ""), ("--export attempts.jsonl", "")),
     ),
     "report": Command(PRACTISE, "write a page about all of your practice", arguments.report, _report),
+    "starter": Command(
+        TEACH,
+        "write a template repository whose every push is graded",
+        arguments.starter,
+        _starter,
+        (("--katas gqa,rope --out class", ""),),
+    ),
     "sync": Command(
         NOTEBOOKS,
         "make scripts and notebooks agree",
         arguments.sync,
         _sync,
         (("", ""), ("rope --from notebook", "")),
+    ),
+    "cohort": Command(
+        TEACH,
+        "grade a whole class: submissions in, results, feedback and a page out",
+        arguments.cohort,
+        _cohort,
+        (
+            ("submissions/ --katas gqa,rope", "results/ then holds it all; the same again grades what is new"),
+            ("class.zip --katas attention --rubric points.toml", "with points"),
+            ("submissions/ --ray auto", "on a Ray cluster"),
+        ),
+        "exit status: 0 when everything has a result, 130 when it was stopped on the way",
     ),
     "build": Command(
         MAINTAIN, "make stubs and notebooks from the masters", arguments.build, _build, (("", ""), ("--check", ""))

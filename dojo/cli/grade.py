@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 from dojo.cli.selection import relocate
 from dojo.content import catalog, files, sync
 from dojo.content.catalog import Kata, Trouble, typed
-from dojo.grading.options import Entry, Options, fresh_seed
+from dojo.grading.options import Entry, Options, fresh_seed, read
 from dojo.judge.fork_server import ForkServer, FreshStarts
 from dojo.verdict import repro
 from dojo.verdict.causes import causes
 from dojo.verdict.failures import LeftDebugger
+from dojo.verdict.page import github
 from dojo.verdict.screen.text import readable
 
 if TYPE_CHECKING:
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 def main(args: argparse.Namespace) -> int:
     """Grade what the command line names; returns the exit status: 0 passed, 1 not."""
     katas = catalog.select(args.names)
-    if args.attempt is not None and len(katas) != 1:
+    folder = args.attempt if args.attempt is not None and args.attempt.is_dir() else None
+    if folder is not None and not args.names:
+        katas = [kata for kata in katas if any(map(Path.is_file, _places(folder, kata)))] or katas
+    if args.attempt is not None and folder is None and len(katas) != 1:
         raise Trouble("--attempt grades one file as one kata: name that kata, as in `grade rope --attempt FILE`")
     if args.share is not None and len(katas) != 1:
         raise Trouble(f"--share makes the card of one kata, and {' '.join(args.names)} is {len(katas)} of them")
@@ -51,21 +55,18 @@ def main(args: argparse.Namespace) -> int:
         options = replace(options, stop_at_first=args.exitfirst or args.pdb, scripts=args.repro is not None)
         piped = str(args.json) == "-"  # what a program reads then has standard output to itself
         screen = Screen(sys.stderr if piped else sys.stdout)
-        verdicts = side_by_side(entries, options, server, screen)
-        if not any(verdict.checks or verdict.message for verdict in verdicts):
-            what = katas[0].name if len(katas) == 1 else f"these {len(katas)} katas"
-            fits = [f"fits -k {args.expression!r}"] if args.expression else []
-            fits += [f"is of the tier {args.tier}"] if args.tier else []
-            listed = f"`{typed(f'grade {katas[0].name} --verbose')}` lists them with their numbers"
-            raise Trouble(f"no check of {what} {' and '.join(fits)}: {listed}")
-        if [verdict.verdict for verdict in verdicts] == ["empty"] and not (args.attempt or args.solution):
-            from dojo.cli.katas import show_beginning
+        with github.without_commands(args.github):
+            verdicts = side_by_side(entries, options, server, screen)
+            if not any(verdict.checks or verdict.message for verdict in verdicts):
+                raise Trouble(_none_chosen(katas, args))
+            if [verdict.verdict for verdict in verdicts] == ["empty"] and not (args.attempt or args.solution):
+                from dojo.cli.katas import show_beginning
 
-            show_beginning(katas[0])
-        for verdict in verdicts:
-            if len(verdicts) == 1 or args.verbose or verdict.verdict not in ("passed", "empty"):
-                screen.verdict(verdict, args.verbose)
-        screen.summary(verdicts)
+                show_beginning(katas[0])
+            for verdict in verdicts:
+                if len(verdicts) == 1 or args.verbose or verdict.verdict not in ("passed", "empty"):
+                    screen.verdict(verdict, args.verbose)
+            screen.summary(verdicts)
     except LeftDebugger:
         print("dojo: you left the debugger: nothing was judged", file=sys.stderr)
         return 1
@@ -73,18 +74,9 @@ def main(args: argparse.Namespace) -> int:
         server.close()
     if args.repro:
         _write_script(args, katas, verdicts)
-    if args.html:
-        from dojo.verdict.page import html
-
-        html.write(args.html, html.of_run(verdicts), html.title_of_run(verdicts))
-        print(f"{args.html} is a page with pictures of what failed", file=sys.stderr)
-    if args.json:
-        text = json.dumps([v.to_json() for v in verdicts], indent=1)
-        if piped:
-            print(text, flush=True)
-        else:
-            files.write_atomic(args.json, f"{text}\n")
-            print(f"{args.json} holds {len(verdicts)} verdict{'s' * (len(verdicts) != 1)} as JSON", file=sys.stderr)
+    _write_files(args, verdicts, piped)
+    if args.junit or args.sarif or args.github:
+        _tell_ci(args, entries, verdicts)
     if _counts(args):
         _record(entries, verdicts)
         if len(verdicts) == 1 and verdicts[0].verdict == "passed":
@@ -97,12 +89,57 @@ def main(args: argparse.Namespace) -> int:
     return 0 if all(verdict.verdict == "passed" for verdict in verdicts) else 1
 
 
+def _none_chosen(katas: list[Kata], args: argparse.Namespace) -> str:
+    """What is said where the command line names no check."""
+    what = katas[0].name if len(katas) == 1 else f"these {len(katas)} katas"
+    fits = [f"fits -k {args.expression!r}"] if args.expression else []
+    fits += [f"is of the tier {args.tier}"] if args.tier else []
+    listed = f"`{typed(f'grade {katas[0].name} --verbose')}` lists them with their numbers"
+    return f"no check of {what} {' and '.join(fits)}: {listed}"
+
+
+def _write_files(args: argparse.Namespace, verdicts: list[Verdict], piped: bool) -> None:
+    """The page and the JSON that were asked for."""
+    if args.html:
+        from dojo.verdict.page import html
+
+        html.write(args.html, html.of_run(verdicts), html.title_of_run(verdicts))
+        print(f"{args.html} is a page with pictures of what failed", file=sys.stderr)
+    if args.json:
+        text = json.dumps([v.to_json() for v in verdicts], indent=1)
+        if piped:
+            print(text, flush=True)
+        else:
+            files.write_atomic(args.json, f"{text}\n")
+            print(f"{args.json} holds {len(verdicts)} verdict{'s' * (len(verdicts) != 1)} as JSON", file=sys.stderr)
+
+
+def _tell_ci(args: argparse.Namespace, entries: list[Entry], verdicts: list[Verdict]) -> None:
+    """The verdicts in the forms that a CI reads."""
+    from dojo.verdict.page import junit, sarif
+    from dojo.verdict.page.findings import findings
+
+    pairs = zip(entries, verdicts, strict=True)
+    found = [finding for entry, verdict in pairs for finding in findings(verdict, entry.source)]
+    if args.junit:
+        files.write_atomic(args.junit, junit.of_run(verdicts).encode("utf-8", "replace"))
+        print(f"{args.junit} holds the checks as JUnit XML", file=sys.stderr)
+    if args.sarif:
+        files.write_atomic(args.sarif, sarif.of_run(verdicts, found))
+        print(f"{args.sarif} holds the failing lines as SARIF", file=sys.stderr)
+    if args.github:
+        print("\n".join(github.annotated(found)), flush=True)
+        if path := os.environ.get("GITHUB_STEP_SUMMARY"):
+            with open(path, "a", encoding="utf-8", errors="replace") as file:
+                file.write(github.summary(verdicts, found))
+
+
 def _write_script(args: argparse.Namespace, katas: list[Kata], verdicts: list[Verdict]) -> None:
     """The first failing call of the first kata that has one, as a script."""
     for kata, verdict in zip(katas, verdicts, strict=True):
         for cause in causes(verdict.checks):
             if cause.check.script:
-                attempt = Path(args.attempt) if args.attempt else kata.master if args.solution else kata.stub
+                attempt = _attempt(args, kata) if args.attempt else kata.master if args.solution else kata.stub
                 repro.write(args.repro, cause.check.script, attempt, catalog.ROOT)
                 print(f"{args.repro}: the failing call of “{readable(cause.check.name)}”, to run with python")
                 return
@@ -113,11 +150,36 @@ def _entry(kata: Kata, args: argparse.Namespace) -> Entry:
     if args.solution:
         return Entry.of_solution(kata)
     if args.attempt is not None:
-        return Entry.of_file(kata, Path(args.attempt))
+        entry = Entry.of_file(kata, _attempt(args, kata))
+        return replace(entry, others=_others(args.attempt, kata)) if args.attempt.is_dir() else entry
     relocate([kata])
     if not kata.stub.exists() or "notebook" in sync.pending(kata):
         print(sync.sync(kata) or "", file=sys.stderr)
     return Entry.of_stub(kata)
+
+
+def _places(folder: Path, kata: Kata) -> list[Path]:
+    """Where a folder of attempts may have one: as in a clone, by track, or flat."""
+    names = [f"{kata.name}{suffix}" for suffix in (".py", ".ipynb")]
+    return [folder / above / name for above in (f"katas/{kata.track}", kata.track, "") for name in names]
+
+
+def _attempt(args: argparse.Namespace, kata: Kata) -> Path:
+    """The file that is graded as this kata: the one that is named, or the one in the folder that is."""
+    if not args.attempt.is_dir():
+        return args.attempt
+    places = _places(args.attempt, kata)
+    found = next(filter(Path.is_file, places), None)
+    if found is None:
+        raise Trouble(f"{args.attempt} holds no attempt at {kata.name}: put it at {places[0]}, or at {places[-2]}")
+    return found
+
+
+def _others(folder: Path, kata: Kata) -> dict[str, str]:
+    """The other attempts in the folder, which an attempt may import, as `positions/rope` to text."""
+    places = {f"{each.track}/{each.name}": _places(folder, each) for each in catalog.katas().values() if each != kata}
+    found = {name: next(filter(Path.is_file, paths), None) for name, paths in places.items()}
+    return {name: read(path) for name, path in found.items() if path is not None}
 
 
 def _device(word: str, server: ForkServer | FreshStarts, around: list[str]) -> tuple[str, ForkServer | FreshStarts]:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing.connection import wait
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dojo.cohort.records import Result, Submitted
 from dojo.cohort.store import Terms
 from dojo.content import catalog
-from dojo.content.catalog import typed
+from dojo.content.catalog import Kata, typed
 from dojo.grading.options import Entry, Options
 from dojo.judge.pool import PoolProcess, cores, processors
 
@@ -55,11 +56,10 @@ class Slot(Protocol):
 class Engine(Protocol):
     """Slots, and how to wait for them."""
 
-    size: int
     idle: list[Slot]  # those that have nothing to do, from one run to the next
 
-    def slot(self) -> Slot:
-        """A new one, for one that is lost too."""
+    def ready(self) -> list[Slot]:
+        """Those that have come up since it was last asked, in place of lost ones too."""
 
     def done(self, busy: Sequence[Slot], seconds: float) -> list[tuple[Slot, Result | str]]:
         """What came within so many seconds: results, or for a slot that is lost, why."""
@@ -72,7 +72,7 @@ def grade(job: Job, server: ForkServer | FreshStarts) -> Result:
     """Grade an attempt; in doubt again, up to three times."""
     from dojo.grading.run import run
 
-    kata = catalog.katas()[job.submitted.kata]
+    kata = _katas()[job.submitted.kata]
     name = PurePath(job.submitted.path.rpartition(": ")[2]).name
     repeat = typed(f"grade {kata.name} --attempt {name}")
     entry = Entry(kata, job.submitted.source, name, repeat, others=job.submitted.others)
@@ -84,6 +84,11 @@ def grade(job: Job, server: ForkServer | FreshStarts) -> Result:
         if not doubt:
             break
     return result
+
+
+@cache
+def _katas() -> dict[str, Kata]:
+    return catalog.katas()
 
 
 def doubtful(verdict: Verdict) -> str:
@@ -124,7 +129,6 @@ def results(
     No slot has more than one attempt, and no result waits: memory does not grow with the cohort.
     """
     waiting, lost, idle = iter(wanted), list[Job](), engine.idle
-    idle += [engine.slot() for _ in range(engine.size - len(idle))]
     busy: dict[int, tuple[Slot, Job, float]] = {}
     spent: dict[str, float] = defaultdict(float)  # seconds by student
 
@@ -134,37 +138,44 @@ def results(
         found = next(waiting, None)
         return None if found is None else Job(fetch(*found), terms)
 
-    while True:
-        while idle and (job := following()):
-            if spent[job.submitted.student] >= terms.submission_limit:
+    job = following()
+    while job or busy:
+        idle += engine.ready()
+        while job and idle:
+            if spent[job.submitted.student] < terms.submission_limit:
+                slot = idle.pop()
+                slot.begin(job)
+                busy[id(slot)] = slot, job, time.monotonic()
+            else:
                 yield left_to_a_person(job, f"not graded: this submission had its {terms.submission_limit:.0f} seconds")
-                continue
-            slot = idle.pop()
-            slot.begin(job)
-            busy[id(slot)] = slot, job, time.monotonic()
-        if not busy:
-            return
-        finished = engine.done([slot for slot, _, _ in busy.values()], TURN)
-        for slot, job, since in list(busy.values()):
-            if time.monotonic() - since > job.terms.attempt_limit and all(slot is not other for other, _ in finished):
-                slot.end()
-                finished.append((slot, f"no verdict within {job.terms.attempt_limit:.0f} seconds"))
-        for slot, found in finished:
-            _, job, since = busy.pop(id(slot))
-            spent[job.submitted.student] += time.monotonic() - since
+            job = following()
+        for slot, found in _finished(engine, busy):
+            _, begun, since = busy.pop(id(slot))
+            spent[begun.submitted.student] += time.monotonic() - since
             if isinstance(found, Result):
                 idle.append(slot)
                 yield found
                 continue
             slot.end()
-            idle.append(engine.slot())
-            job = Job(job.submitted, job.terms, (*job.losses, found))
-            if len(job.losses) < GRADINGS:
-                lost.append(job)
+            begun = Job(begun.submitted, begun.terms, (*begun.losses, found))
+            if len(begun.losses) < GRADINGS:
+                lost.append(begun)
             else:
-                yield left_to_a_person(
-                    job, f"no verdict in {GRADINGS} gradings: {'; '.join(dict.fromkeys(job.losses))}"
-                )
+                told = "; ".join(dict.fromkeys(begun.losses))
+                yield left_to_a_person(begun, f"no verdict in {GRADINGS} gradings: {told}")
+        job = job or following()
+
+
+def _finished(engine: Engine, busy: dict[int, tuple[Slot, Job, float]]) -> list[tuple[Slot, Result | str]]:
+    """What came in one turn, or is overdue."""
+    if not busy:
+        time.sleep(TURN)  # until a slot has come up
+        return []
+    finished = engine.done([slot for slot, _, _ in busy.values()], TURN)
+    for slot, job, since in busy.values():
+        if time.monotonic() - since > job.terms.attempt_limit and all(slot is not other for other, _ in finished):
+            finished.append((slot, f"no verdict within {job.terms.attempt_limit:.0f} seconds"))
+    return finished
 
 
 class LocalEngine:
@@ -179,11 +190,14 @@ class LocalEngine:
         self._cores = cores()
         self._slots: list[_Process] = []
 
-    def slot(self) -> Slot:
-        taken = [each.core for each in self._slots if not each.ended]
-        core = next((each for each in self._cores if each not in taken), None)
-        self._slots = [*(each for each in self._slots if not each.ended), _Process(self.server, core)]
-        return self._slots[-1]
+    def ready(self) -> list[Slot]:
+        self._slots = [each for each in self._slots if not each.ended]
+        fresh: list[_Process] = []
+        while len(self._slots) + len(fresh) < self.size:
+            taken = [each.core for each in (*self._slots, *fresh)]
+            fresh.append(_Process(self.server, next((each for each in self._cores if each not in taken), None)))
+        self._slots += fresh
+        return [*fresh]
 
     def done(self, busy: Sequence[Any], seconds: float) -> list[tuple[Slot, Result | str]]:
         ready = wait([slot.process.channel for slot in busy], seconds)

@@ -217,8 +217,13 @@ def _without_imports(text: str) -> list[str]:
 
 
 def read_text(path: Path) -> str:
+    """A script's text, as `decoded` gives it."""
+    return decoded(path.read_bytes())
+
+
+def decoded(content: bytes) -> str:
     """A script's text with plain newlines and no byte order mark, whatever the editor made of them."""
-    return path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+    return content.decode("utf-8-sig").replace("\r\n", "\n")
 
 
 def split(text: str) -> tuple[str, list[Cell]]:

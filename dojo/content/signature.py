@@ -22,6 +22,7 @@ class Signature:
     defaults: dict[str, Any]  # of the optional inputs
     init: tuple[str, ...] = ()  # the constructor's arguments by position
     init_defaults: dict[str, Any] = field(default_factory=dict)
+    keywords: tuple[str, ...] = ()  # inputs that are given by name alone
 
     def call(self, inputs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Inputs by position as far as the signature allows it, and the others by name."""
@@ -74,7 +75,8 @@ def _of(function: ast.FunctionDef, skip: int) -> Signature:
     kind, result = _annotated(function.returns)
     names = tuple(a.arg for a in arguments)
     defaults = _defaults(function)
-    return Signature(names, len(arguments) - len(defaults), axes | {"result": result}, kind, defaults)
+    by_name = tuple(a.arg for a in keywords)
+    return Signature(names, len(arguments) - len(defaults), axes | {"result": result}, kind, defaults, keywords=by_name)
 
 
 def _defaults(function: ast.FunctionDef) -> dict[str, Any]:

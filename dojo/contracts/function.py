@@ -129,7 +129,7 @@ class Contract(Harness):
         if prepared:
             self.ban.judge(attempt.observed(prepared, watched, counted=False), attempt.parts)
         prepared = []
-        for dtype in (torch.float32, torch.float64, *tolerance.HALF):
+        for dtype in (torch.float32, torch.float64, *self.half):
             call = next(iter(self.cases.values()))(draw).cast(dtype)
             prepared.append((self.ready(attempt, call, dtype), *self.arguments(call.to(attempt.device))))
         with suppress(Raised):  # what fails with gradients or in another dtype is for other checks to tell
@@ -201,7 +201,7 @@ class Contract(Harness):
     def test_inputs_and_global_state_are_left_as_they_were(self, attempt: Attempt, draw: Draw) -> None:
         """The residual stream, or the next call's random numbers, change behind the caller's back."""
         ordinary = [(case, make, torch.float32) for case, make in self.cases.items()]
-        ordinary += [(*self.representative_case(), dtype) for dtype in (torch.float64, *tolerance.HALF)]
+        ordinary += [(*self.representative_case(), dtype) for dtype in (torch.float64, *self.half)]
         for tried in (ordinary, *([(case, make, torch.float32)] for case, make in self.hard_cases.items())):
             asked, calls = [], []
             for case, make, dtype in tried:

@@ -73,6 +73,7 @@ class Harness(HouseRules):
     results: ClassVar[tuple[str, ...]] = ()  # the names of several results, in their order
     constants: ClassVar[tuple[str, ...]] = ()  # inputs that get no gradient, and parameters that are frozen
     differentiable: ClassVar[bool] = True
+    half: ClassVar[tuple[torch.dtype, ...]] = tolerance.HALF  # what it is tried in; none where it is not graded
     rounded_once: ClassVar[bool] = False  # half precision is held to float32 arithmetic and one rounding
     timed: Maker
     timed_scale: ClassVar[tuple[float, float]] = (0.5, 1.5)  # what the inputs of a timed call are multiplied by
@@ -221,16 +222,20 @@ class Harness(HouseRules):
         def compute() -> Budget:
             # Autograd may round parts of a gradient before it adds them up: only results are held to one rounding.
             once, pull = self.rounded_once and not gradients, cotangents_of if gradients else None
-            named = self.results, self.constants
+            named = self.results, self.constants, call.wide
             return Budget(mine.oracle, self.variants, *given, pull, dtype, draw.generator, once, *named)
 
         mine, given = type(self), (call.init, call.params, call.inputs)
-        key = (mine.__module__, mine.__qualname__, dtype, gradients, *map(value_key, given))
+        key = (mine.__module__, mine.__qualname__, dtype, gradients, call.wide, *map(value_key, given))
         return cached(key, compute, draw.generator)
 
     def ready(self, attempt: Attempt, call: Call, dtype: torch.dtype = torch.float32) -> Callee:
         """The callable under test, ready for calls in this dtype on the device of the grading."""
         return getattr(attempt, self.name)
+
+    def trains(self, call: Call) -> bool:
+        """Whether the call is one of a module in training, where that differs from evaluation."""
+        return False
 
     def arguments(self, call: Call) -> tuple[Args, Kwargs]:
         """Inputs by position, as the contract's signature takes them: what an attempt calls them is for one check."""
@@ -301,7 +306,8 @@ class Harness(HouseRules):
             fault.sections.append(Section(Label.INPUT, told))
             args, kwargs = self.signature.call(call.inputs)
             built = self.signature.construction(call.init) if self.signature.init else None
-            fault.failing = FailingCall(self.name, built, call.params, args, kwargs, self.signature.inputs[: len(args)])
+            names = self.signature.inputs[: len(args)]
+            fault.failing = FailingCall(self.name, built, call.params, args, kwargs, names, self.trains(call))
             if isinstance(fault, Wrong):
                 fault.failing.expected = fault.expected
                 fault.failing.tell(fault.where.rpartition(": ")[2], self.results, fault.cotangents)

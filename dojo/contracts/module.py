@@ -31,10 +31,12 @@ class ModuleContract(Contract):
         "test_other_weights_give_another_result": "has_parameters",
     }
     has_parameters: ClassVar[bool] = False
+    buffers: ClassVar[tuple[str, ...]] = ()  # what of `params` the state dict holds as buffers: see `trains`
 
     @classmethod
     def complete(cls) -> None:
         super().complete()
+        cls.constants = (*cls.constants, *cls.buffers)
         if hasattr(cls, "precision_sensitive"):
             cls.precision_sensitive = cls._maker(cls.precision_sensitive)
         cls.has_parameters = bool(next(iter(cls.cases.values()))(Draw(0)).params)
@@ -64,7 +66,7 @@ class ModuleContract(Contract):
         if dtype is not torch.float32 or attempt.device != "cpu":
             module.to(device=attempt.device, dtype=dtype)
         if call.params:
-            module.load_state_dict(call.to(attempt.device).params, fits(call.params, self.constants))
+            module.load_state_dict(call.to(attempt.device).params, fits(call.params, self.constants, self.buffers))
         return module
 
     def build(self, attempt: Attempt, call: Call, **keywords: Any) -> Module:
@@ -72,7 +74,11 @@ class ModuleContract(Contract):
         args, kwargs = self.signature.construction(call.init)
         module = getattr(attempt, self.name).build(*args, **kwargs, **keywords)
         module.names = self.names(attempt, call)
-        return module
+        return module.train(self.trains(call)) if self.buffers else module
+
+    def trains(self, call: Call) -> bool:
+        """A call that names no buffers is one in training, which starts from those of a new module."""
+        return bool(self.buffers) and not {*self.buffers} & {*call.params}
 
     def names(self, attempt: Attempt, call: Call) -> dict[str, str]:
         """What the attempt calls the parameters that the contract calls otherwise, where their shapes tell.
@@ -83,8 +89,15 @@ class ModuleContract(Contract):
         if key not in attempt.parameter_names:
             args, kwargs = self.signature.construction(call.init)
             found = getattr(attempt, self.name).build(*args, **kwargs).outline()["shapes"]
-            attempt.parameter_names[key] = same_shapes({k: tuple(v.shape) for k, v in call.params.items()}, found)
+            wanted = {k: tuple(v.shape) for k, v in call.params.items() if k not in self.buffers}
+            attempt.parameter_names[key] = same_shapes(wanted, found)
         return attempt.parameter_names[key]
+
+    def held(self, module: Module) -> dict[str, Tensor]:
+        """The parameters of a module, and the buffers that the contract names."""
+        told = module.describe()
+        buffers = {name: value for name, value in told["buffers"].items() if name in self.buffers}
+        return buffers | told["parameters"]
 
     def fullest_call(self, draw: Draw) -> Call:
         """The case with the most constructor arguments."""
@@ -96,7 +109,8 @@ class ModuleContract(Contract):
             call = make(draw)
             args, kwargs = self.signature.construction(call.init)
             module = getattr(attempt, self.name).build(*args, **kwargs)
-            parameters_are(module, {k: tuple(v.shape) for k, v in call.params.items()}, self.constants)
+            shapes = {k: tuple(v.shape) for k, v in call.params.items()}
+            parameters_are(module, shapes, self.constants, self.buffers)
 
     @core
     def test_constructor_takes_its_arguments_by_name(self, attempt: Attempt, draw: Draw) -> None:
@@ -211,7 +225,7 @@ class ModuleContract(Contract):
         call = next(iter(self.cases.values()))(draw)
         for dtype in (torch.float64, torch.bfloat16):
             module = self.build(attempt, call, device=torch.device(attempt.device), dtype=dtype)
-            for name, parameter in module.describe()["parameters"].items():
+            for name, parameter in self.held(module).items():
                 if parameter.dtype is not dtype:
                     seen = f"{name} is {bare(parameter.dtype)} with dtype={bare(dtype)}"
                     fail("parameters have the dtype that the constructor is given", seen)
@@ -224,7 +238,7 @@ class ModuleContract(Contract):
             if attempt.device == "cpu":
                 self.compare(attempt, draw, told, call.cast(dtype), got, dtype)
         try:
-            parameters = self.build(attempt, call, device=torch.device("meta")).describe()["parameters"]
+            parameters = self.held(self.build(attempt, call, device=torch.device("meta")))
         except Raised as raised:
             if raised.kind == "TypeError":
                 raise

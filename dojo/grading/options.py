@@ -89,17 +89,32 @@ def read(path: Path) -> str:
     if path.stat().st_size > SOURCE_LIMIT:
         raise Trouble(f"{path} has {path.stat().st_size} bytes; an attempt has at most {SOURCE_LIMIT}")
     try:
-        if path.suffix == ".ipynb":
-            import jupytext
-
-            return jupytext.writes(build.loads(path.read_bytes()), fmt="py:percent")
-        return master.read_text(path)
+        return decoded(path.read_bytes(), path)
     except OSError as error:
         raise Trouble(f"{path} cannot be read: {error.strerror}") from None
+
+
+def decoded(content: bytes, path: Path, said: str = "") -> str:
+    """The text of an attempt whose file holds these bytes, and is called so in an error. Raises Trouble."""
+    said = said or str(path)
+    try:
+        return _script(content) if path.suffix.lower() == ".ipynb" else master.decoded(content)
     except UnicodeDecodeError as error:
-        raise Trouble(f"{path} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
+        raise Trouble(f"{said} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
     except build.NoNotebook as error:
-        raise Trouble(f"{path} is no notebook: it {error}. Save it from Jupyter, or name a Python file") from None
+        raise Trouble(f"{said} is no notebook: it {error}. Save it from Jupyter, or name a Python file") from None
+
+
+def _script(content: bytes) -> str:
+    """A notebook as a percent script. Raises NoNotebook."""
+    import jupytext
+
+    node = build.loads(content)
+    try:
+        text: str = jupytext.writes(node, fmt="py:percent")
+    except Exception as error:  # whatever jupytext comes across in a notebook that lacks something
+        raise build.NoNotebook(f"is JSON, but no notebook that jupytext can read ({error})") from None
+    return text
 
 
 def _command(kata: Kata) -> str:

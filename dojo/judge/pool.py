@@ -12,7 +12,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
-from dojo.judge.worker.isolation import confinement
+from dojo.judge.worker.isolation import confinement, kernel
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -121,6 +121,7 @@ class PoolProcess:
 
 
 def _serve(channel: Connection, work: Callable[[Any, ForkServer], Any], server: ForkServer, core: int | None) -> None:
+    kernel.die_with_parent()  # which may be killed: our end of the channel would never say so
     confinement.keep_to(core)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first process to handle, which then ends us
     try:

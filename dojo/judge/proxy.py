@@ -250,11 +250,11 @@ class Module(Callee):
         return self._leaves
 
     def describe(self) -> Message:
-        """Names and values of parameters, names of buffers and state, as the worker has them."""
+        """Parameters and buffers by name, and the names in the state dict, as the worker has them."""
         return self._ours(self.ask(do="describe", target=self.target))
 
     def outline(self) -> Message:
-        """Shapes of parameters by name, which of them are trainable, and a number for each tensor object."""
+        """Shapes of parameters and buffers by name, which are trainable, and a number for each parameter object."""
         return self._ours(self.ask(do="outline", target=self.target))
 
     def _ours(self, told: Message) -> Message:
@@ -262,10 +262,10 @@ class Module(Callee):
         return {key: value if isinstance(told[key], dict) else list(value) for key, value in found.items()}
 
     def load_state_dict(self, values: dict[str, Tensor], fit: OnAnswer = lambda outline: None) -> Module:
-        """Assign parameters as far as they fit, which `fit` may judge by the outline; their mirrors take gradients."""
+        """Assign values as far as they fit, which `fit` may judge by the outline; their mirrors take gradients."""
         theirs = {self.names.get(name, name): value for name, value in values.items()}
         self.later(lambda told: fit(self._ours(told)), do="assign", target=self.target, values=theirs)
-        self._leaves = {k: v.detach().clone().requires_grad_() for k, v in values.items()}
+        self._leaves = {k: v.detach().clone().requires_grad_(v.is_floating_point()) for k, v in values.items()}
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Module:

@@ -35,14 +35,15 @@ ANSWERS: dict[str, Keys] = {
     "fetch": {"value": object},
     "backward": {"inputs": list, "parameters": dict},
     "forward_backward": {"value": object, "inputs": list, "gradients": dict},
-    "describe": {"parameters": dict, "buffers": list, "state": list},
-    "outline": {"shapes": dict, "trainable": list, "objects": dict},
-    "assign": {"shapes": dict, "trainable": list, "objects": dict},
+    "describe": {"parameters": dict, "buffers": dict, "state": list},
+    "outline": {"shapes": dict, "buffers": dict, "trainable": list, "objects": dict},
+    "assign": {"shapes": dict, "buffers": dict, "trainable": list, "objects": dict},
     "observe": {"readings": dict},
     "stage": {"value": protocol.Remote},
     "go": {"value": protocol.Remote},
     "program": {"data": list, "grad": list},
     "run_test": {"answer": str, "because": dict},
+    "scored": {"value": object, "calls": list},
 }
 
 IF_ASKED: dict[str, Keys] = {"grad": {"call": int}, "watch": {"inputs": list, "changed": list}}

@@ -41,6 +41,7 @@ class FailingCall:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     names: tuple[str, ...]  # of the arguments that go by position
+    training: bool = False  # a module is called as in training, with the buffers of a new one
     part: str = ""  # of several results the one that fails, as an index
     gradient_of: str = ""  # what fails is the gradient of this input or parameter, pulled back from the cotangents
     cotangents: dict[str, Tensor] = field(default_factory=dict)  # by the index of the result
@@ -75,13 +76,13 @@ class FailingCall:
         if self.built is not None:
             args, kwargs = self.built
             words = ", ".join([*map(literal, args), *(f"{k}={literal(v)}" for k, v in kwargs.items())])
-            lines += [f"module = {callee}({words}).eval()"]
+            lines += [f"module = {callee}({words}).{'train' if self.training else 'eval'}()"]
             if self.params:
                 dtype = next(iter(self.params.values())).dtype
                 lines += [f"module.to({dtype})"]
                 lines += ["module.load_state_dict({"]
                 lines += [f"    {name!r}: {literal(value)}," for name, value in self.params.items()]
-                lines += ["})"]
+                lines += ["}, strict=False)" if self.training else "})"]
             callee = "module"
         lines += self._compared(f"{callee}({call})")
         return "\n".join(lines) + "\n"

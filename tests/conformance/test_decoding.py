@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.conformance.agreement import Rotary, agree, neighbouring_pairs, normal, randomised, solution
+from dojo.content import catalog
+from tests.conformance.agreement import Rotary, agree, integers, neighbouring_pairs, normal, randomised, solution
 
 transformers = pytest.importorskip("transformers", reason="transformers is part of the test extra")
 
@@ -90,3 +91,84 @@ def test_cached_attention_has_its_known_values() -> None:
     module.load_state_dict(dict.fromkeys(module.state_dict(), torch.eye(2)))
     found = [module(torch.tensor([[token]]), cache).flatten() for token in ([1.0, 0.0], [0.0, 1.0])]
     assert torch.allclose(torch.stack(found), torch.tensor([[1.0, 0.0], [0.2138, 0.7862]]), atol=1e-4)
+
+
+def small_llama(vocab: int, seed: int) -> torch.nn.Module:
+    """A random model in float64, whose next tokens differ much in probability."""
+    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = transformers.LlamaConfig(vocab_size=vocab, attn_implementation="sdpa", **sizes)
+    return randomised(transformers.LlamaForCausalLM(config), seed, std=0.6)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0, 0.6])
+@pytest.mark.parametrize(("vocab", "width", "eos"), [(11, 3, None), (11, 5, None), (4, 40, 2)])
+def test_beam_search_is_transformers_where_nothing_finished_is_pruned(
+    vocab: int, width: int, eos: int | None, penalty: float
+) -> None:
+    model, prompt, rounds = small_llama(vocab, seed=3), [1, 3, 0], 3
+    with torch.no_grad():
+        theirs = model.generate(
+            torch.tensor([prompt]), attention_mask=torch.ones(1, 3, dtype=torch.long), do_sample=False,
+            num_beams=width, num_return_sequences=width, max_new_tokens=rounds, length_penalty=penalty,
+            early_stopping="never", eos_token_id=eos, pad_token_id=vocab, return_dict_in_generate=True,
+            output_scores=True,
+        )  # fmt: skip
+        ours = solution("beam_search").beam_search(
+            lambda prefixes: model(prefixes).logits[:, -1].log_softmax(-1), prompt, width, rounds,
+            -1 if eos is None else eos, penalty,
+        )  # fmt: skip
+    found = [[token for token in row if token != vocab] for row in theirs.sequences[:, len(prompt) :].tolist()]
+    assert [tokens for tokens, _ in ours] == found
+    assert torch.allclose(torch.tensor([score for _, score in ours]), theirs.sequences_scores.float(), atol=1e-5)
+
+
+def test_beam_search_has_its_known_values() -> None:
+    table = torch.tensor([[0, 0.6, 0.4, 0, 0], [0, 0, 0, 0.5, 0.5], [0, 0, 0, 0.1, 0.9]]).log()
+    for width, tokens, chance in ((1, [1, 3], 0.30), (2, [2, 4], 0.36)):
+        found = solution("beam_search").beam_search(lambda rows: table[rows[:, -1]], [0], width, 2, eos_id=3)
+        assert found[0][0] == tokens
+        assert found[0][1] == pytest.approx(torch.tensor(chance).log().item())
+
+
+def test_a_narrow_oracle_of_beam_search_is_the_exhaustive_one_where_the_beam_is_wide() -> None:
+    grader = catalog.load(catalog.katas()["beam_search"].grader)
+    for seed, penalty in itertools.product(range(5), (0.0, 0.7, 1.0)):
+        arguments = (grader.Model(seed, 4, 2, 0.5), (1, 3))
+        by_definition = grader.search(*arguments, 150, 4, 2, penalty)
+        of_all = grader.search(*arguments, grader.WIDE, 4, 2, penalty)
+        assert [tokens for tokens, _ in by_definition] == [tokens for tokens, _ in of_all]
+        assert len(of_all) == 121
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_draft_is_verified_as_by_transformers(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    k, vocab = 3, 7
+    q, p = normal(1, k, vocab, seed=seed).softmax(-1), normal(1, k + 1, vocab, seed=seed + 50).softmax(-1)
+    tokens, uniform = integers(vocab, 1, k, seed=seed), (integers(99, 1, k, seed=seed) + 0.5) / 99
+    drawn_from: list[Tensor] = []
+
+    def multinomial(weights: Tensor, num_samples: int) -> Tensor:
+        drawn_from.append(weights[0])
+        return torch.zeros(1, 1, dtype=torch.int64)
+
+    monkeypatch.setattr(torch, "rand_like", lambda like: uniform.double().reshape(like.shape))
+    monkeypatch.setattr(torch, "multinomial", multinomial)
+    verified = transformers.generation.utils._speculative_sampling(tokens, q.log(), k, p.log())
+    monkeypatch.undo()
+    numbers = (torch.arange(4000, dtype=torch.float64) + 0.5) / 4000
+    rows = [each.expand(4000, *each.shape[1:]) for each in (tokens, q, p, uniform.double())]
+    ours, lengths = solution("speculative").speculative_verify(*rows, numbers)
+    accepted = int(verified[1])
+    assert lengths.tolist() == [accepted + 1] * 4000
+    assert ours[0, :accepted].tolist() == verified[0][0, :accepted].tolist()
+    shares = torch.bincount(ours[:, accepted], minlength=vocab) / 4000
+    assert torch.allclose(shares.double(), drawn_from[0], atol=1 / 4000)
+
+
+def test_verifying_has_its_known_values() -> None:
+    q, p, last = torch.tensor([[0.6, 0.3, 0.1], [0.3, 0.3, 0.4], [0.2, 0.5, 0.3]])
+    for uniform, tokens, length in ((0.4, [0, 1], 2), (0.7, [2, -1], 1)):
+        numbers = torch.tensor([[uniform]]), torch.tensor([0.5])
+        target = torch.stack([p, last])[None]
+        found = solution("speculative").speculative_verify(torch.tensor([[0]]), q[None, None], target, *numbers)
+        assert [each.tolist() for each in found] == [[tokens], [length]]

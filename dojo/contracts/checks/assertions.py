@@ -118,8 +118,8 @@ def assert_state_unchanged(reply: dict, what: str = "a call") -> None:
         fail(f"{what} leaves global state alone", f"changed: {', '.join(reply['changed'])}")
 
 
-def assert_stays_in_torch(callee: Callee, *args: Any) -> None:
+def assert_stays_in_torch(callee: Callee, *args: Any, **kwargs: Any) -> None:
     """A call processes nothing to another framework."""
-    foreign = callee.observe(*args)["foreign"]
+    foreign = callee.observe(*args, **kwargs)["foreign"]
     if foreign:
         fail("the computation stays in PyTorch", f"it was handed a {foreign[0]}")

@@ -55,15 +55,20 @@ class Draw:
 
 @dataclass(frozen=True)
 class Call:
-    """One use of a callable: constructor arguments, parameters by name, and inputs by name in their order."""
+    """One use of a callable: constructor arguments, parameters by name, and inputs by name in their order.
+
+    The inputs named in `wide` are float32 where the others are in half precision, as statistics of rows are kept.
+    """
 
     inputs: dict[str, Any]
     init: dict[str, Any] = field(default_factory=dict)
     params: dict[str, Tensor] = field(default_factory=dict)
+    wide: tuple[str, ...] = ()
 
     def cast(self, dtype: torch.dtype) -> Call:
-        """The same call with all floating tensors rounded to `dtype`."""
-        return replace(self, inputs=tolerance.cast(self.inputs, dtype), params=tolerance.cast(self.params, dtype))
+        """The same call with its floating tensors rounded to `dtype`."""
+        inputs = tolerance.cast(self.inputs, dtype, self.wide)
+        return replace(self, inputs=inputs, params=tolerance.cast(self.params, dtype))
 
     def to(self, device: str) -> Call:
         """The same call with its tensors on this device."""

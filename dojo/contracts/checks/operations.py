@@ -14,7 +14,7 @@ from dojo.verdict.failures import Fault, Forbidden
 from dojo.verdict.types import Label, Outcome, Section
 
 RECOUNTS = 5
-NAMESPACES = frozenset(name.split("::")[0] for name in torch._C._dispatch_get_all_op_names())
+NAMESPACES = frozenset(name.split("::")[0] for name in torch._C._dispatch_get_all_op_names()) | {"autograd"}
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,15 @@ class Ban:
     operations: str
     functions: tuple[str, ...] = ()
 
+    def __or__(self, other: Ban) -> Ban:
+        """What either of two bans."""
+        return Ban("|".join(filter(None, (self.operations, other.operations))), self.functions + other.functions)
+
     def judge(self, reading: dict, parts: dict[str, str], once: bool = False) -> None:
         """Raise `Forbidden` if a reading shows something banned, naming the line where the source shows it."""
         pattern = re.compile(self.operations) if self.operations else None
-        ran = {*reading["profiled"], *(n if "::" in n else f"aten::{n}" for n in reading["operations"])}
+        ran = {name.partition("::evaluate_function")[0] for name in reading["profiled"]}  # which autograd's engine adds
+        ran |= {name if "::" in name else f"aten::{name}" for name in reading["operations"]}
         # What the attempt itself calls softmax, a scripted function or an operation of its own, is not torch's.
         used = sorted(name for name in ran if pattern and pattern.search(name) and name.split("::")[0] in NAMESPACES)
         used = sorted(reading["entered"]) or used
@@ -45,6 +50,13 @@ class Ban:
 
 
 NOTHING_BANNED = Ban("")
+# Autograd in any form: its engine, in whichever thread and by whatever name, and forward mode, which has none. It is
+# for katas that take no gradients: where they are taken, it is the judge who runs the engine.
+AUTOGRAD = Ban(
+    r"^autograd::engine|_make_dual$",
+    ("torch.autograd.grad", "torch.autograd.backward",
+     *(f"torch.func.{name}" for name in "grad grad_and_value vjp jvp jacrev jacfwd hessian linearize".split())),
+)  # fmt: skip
 
 
 def operation_count(reading: dict) -> int:

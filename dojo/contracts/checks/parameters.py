@@ -15,25 +15,36 @@ from dojo.judge.proxy import Callee, Module
 from dojo.verdict.failures import PARAMETERS
 
 
-def parameters_are(module: Module, expected: dict[str, tuple[int, ...]], frozen: Collection[str] = ()) -> None:
-    """The module holds exactly these parameters, by name and shape, all of them trainable but for the frozen ones."""
-    outline_holds(expected, frozen, module.outline())
+def parameters_are(
+    module: Module, expected: dict[str, tuple[int, ...]], frozen: Collection[str] = (), buffers: Collection[str] = ()
+) -> None:
+    """The module holds exactly these parameters, by name and shape, all of them trainable but for the frozen ones.
+
+    Of what is expected, `buffers` are no parameters; it may hold other buffers.
+    """
+    outline_holds(expected, frozen, buffers, module.outline())
 
 
-def fits(params: dict[str, Tensor], frozen: Collection[str] = ()) -> Callable[[Message], None]:
-    """A judge of a module's outline: it holds parameters of these names and shapes."""
-    return partial(outline_holds, {name: tuple(value.shape) for name, value in params.items()}, frozen)
+def fits(
+    params: dict[str, Tensor], frozen: Collection[str] = (), buffers: Collection[str] = ()
+) -> Callable[[Message], None]:
+    """A judge of a module's outline: it holds parameters, or buffers, of these names and shapes."""
+    return partial(outline_holds, {name: tuple(value.shape) for name, value in params.items()}, frozen, buffers)
 
 
-def outline_holds(expected: dict[str, tuple[int, ...]], frozen: Collection[str], found: Message) -> None:
+def outline_holds(
+    expected: dict[str, tuple[int, ...]], frozen: Collection[str], buffers: Collection[str], found: Message
+) -> None:
     """The same of a module's outline."""
-    got = {name: tuple(shape) for name, shape in found["shapes"].items()}
+    held = {name: shape for name, shape in found["buffers"].items() if name in expected and name in buffers}
+    got = {name: tuple(shape) for name, shape in (held | found["shapes"]).items()}
     facts = [f"missing: {n} {s}" for n, s in expected.items() if n not in got]
     facts += [f"not in the contract: {n} {s}" for n, s in got.items() if n not in expected]
     facts += [f"{n}: got {got[n]}, expected {s}" for n, s in expected.items() if n in got and got[n] != s]
     trainable = set(found["trainable"])
-    facts += [f"not trainable: {n}" for n in got if n in expected and n not in trainable and n not in frozen]
-    facts += [f"trainable, though it is frozen: {n}" for n in frozen if n in trainable]
+    facts += [f"not trainable: {n}" for n in got if n in expected and n not in {*trainable, *frozen, *buffers}]
+    facts += [f"trainable, though it is frozen: {n}" for n in frozen if n in trainable and n not in buffers]
+    facts += [f"a parameter, though it is a buffer: {n}" for n in buffers if n in found["shapes"]]
     if facts:
         fail(PARAMETERS, *facts)
 

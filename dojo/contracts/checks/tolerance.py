@@ -34,10 +34,14 @@ def compute_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype is torch.float64 else dtype
 
 
-def cast(values: Values, dtype: torch.dtype) -> Values:
-    """`values` with every floating tensor in `dtype`, detached."""
-    found: Values = mapped(lambda v: v.detach().to(dtype) if is_floating(v) else v, values)
-    return found
+def cast(values: Values, dtype: torch.dtype, wide: Sequence[str] = ()) -> Values:
+    """`values` with every floating tensor in `dtype`, detached; those named in `wide` in float32 at least."""
+    wider = torch.promote_types(dtype, torch.float32)
+
+    def to(kind: torch.dtype, value: Any) -> Any:
+        return mapped(lambda v: v.detach().to(kind) if is_floating(v) else v, value)
+
+    return {name: to(wider if name in wide else dtype, value) for name, value in values.items()}
 
 
 def named_leaves(values: Values) -> Values:
@@ -97,7 +101,7 @@ class Budget:
     `exact` holds the oracle's values in float64, by name of result and as `gradient of NAME`; `cotangents` are what the
     gradients are pulled back from. What is no floating tensor must be equal. `params` and `inputs` are already rounded
     to `dtype`. With `rounded_once`, half precision is held to float32 arithmetic and one rounding to `dtype`, instead
-    of to the ensemble in half precision.
+    of to the ensemble in half precision. Inputs named in `wide` are float32 at least, for the ensemble too.
     """
 
     def __init__(
@@ -113,10 +117,11 @@ class Budget:
         rounded_once: bool = False,
         results: Sequence[str] = (),
         constants: Sequence[str] = (),
+        wide: Sequence[str] = (),
     ) -> None:
         self.oracle, self.variants, self.init, self.dtype = oracle, variants, init, dtype
         self.params, self.inputs, self.cotangents_of = params, inputs, cotangents_of
-        self.results, self.constants = results, constants
+        self.results, self.constants, self.wide = results, constants, wide
         self.once = rounded_once and dtype in HALF
         self.arithmetic = torch.float32 if self.once else compute_dtype(dtype)
         self.cotangents: Values = {}
@@ -169,7 +174,7 @@ class Budget:
     def _ensemble(self) -> Iterator[Values]:
         """The worst errors of the accepted evaluations, then with how far the oracle moves with its inputs."""
         errors = moves = self._spreads[0]
-        low_params, low_inputs = cast(self.params, self.arithmetic), cast(self.inputs, self.arithmetic)
+        low_params, low_inputs = cast(self.params, self.arithmetic), cast(self.inputs, self.arithmetic, self.wide)
         members = [(variant, low_params, low_inputs) for variant in self.variants]
         if self.arithmetic in HALF:
             members.append((self.variants[0], cast(self.params, torch.float32), cast(self.inputs, torch.float32)))
@@ -178,8 +183,10 @@ class Budget:
             errors = {k: self._worse(worst, k, values[k]) for k, worst in errors.items()}
             yield {k: _row(worst) for k, worst in errors.items()}
         ulp, generator = torch.finfo(self.arithmetic).eps, torch.Generator().manual_seed(self._seed)
+        wider = min(ulp, torch.finfo(torch.float32).eps)
         for _ in range(PERTURBATIONS):
             params, inputs = (_nudged(d, ulp, generator) for d in (self.exact_params, self.exact_inputs))
+            inputs |= _nudged({name: self.exact_inputs[name] for name in self.wide}, wider, generator)
             values = self._evaluate(self.oracle, params, inputs)
             moves = {k: self._worse(worst, k, values[k]) for k, worst in moves.items()}
             yield {k: _row(worst) + _row(moves[k]) for k, worst in errors.items()}

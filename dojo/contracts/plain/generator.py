@@ -7,9 +7,11 @@ Its checks are named after the claims that a grader makes. What a grader states 
 - `claims`, a sentence of the contract and the calls that show it, in the core tier; `edges`, the same in the robust
   tier; `refused`, calls that must raise a ValueError whose message holds all their numbers, or those beside the call;
 - `simpler`, which gives calls that are a step simpler than one: a failure is then told by the simplest that fails;
-- `growth`, the calls whose operation count may not grow, by a word for what does; `timed` and `time_limit`.
+- `growth`, the calls whose operation count may not grow, by a word for what does; `timed` and `time_limit`;
+- `results`, the names of several results in their order: tensors, and numbers beside them.
 
-The dtype and the axes of the result, and the names of the arguments, stand in the master's signature.
+The dtype and the axes of the result, and the names of the arguments, stand in the master's signature. A call is a tuple
+of arguments in their order; those that have no position are given by name.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from dojo.contracts.checks.operations import assert_constant_op_count, operation
 from dojo.contracts.checks.timing import Reading, assert_time_within, clocked, race
 from dojo.contracts.harness import HouseRules, bare, core, fast, robust
 from dojo.contracts.plain.shrinking import smallest
-from dojo.judge.protocol import Args, Kwargs
+from dojo.judge.protocol import Args, Kwargs, Message, tensors_in
 from dojo.judge.proxy import Attempt
 from dojo.verdict.failures import NO_RETURN, Died, Fault
 from dojo.verdict.mismatch import plain
@@ -60,6 +62,7 @@ class GeneratorContract(HouseRules):
     relative: ClassVar[float] = 0.0  # by which a float of a plain answer may be off
     absolute: ClassVar[float] = 0.0
     simpler: ClassVar[Callable[[Args], Iterable[Args]] | None] = None
+    results: ClassVar[tuple[str, ...]] = ()
     makes_tensor: ClassVar[bool] = False
     needs: ClassVar[dict[str, str]] = {
         "test_operation_count_does_not_grow": "growth",
@@ -81,16 +84,29 @@ class GeneratorContract(HouseRules):
         """The call as the worker gets it; a kata whose arguments the attempt builds overrides this."""
         return call
 
+    def given(self, call: Args, by_name: int = 0) -> tuple[Args, Kwargs]:
+        """The arguments by position and by name: the last `by_name`, and those that have no position."""
+        count = min(len(call) - by_name, len(self.signature.inputs))
+        names = (*self.signature.inputs, *self.signature.keywords)
+        return call[:count], dict(zip(names[count:], call[count:], strict=False))
+
     def agrees(self, attempt: Attempt, claim: str, call: Args, got: Any = None, by_name: int = 0) -> None:
         """One result: its kind, dtype, shape and every element; the last `by_name` arguments are given by name."""
-        count = len(call) - by_name
-        given, named = call[:count], dict(zip(self.signature.inputs[count:], call[count:], strict=False))
-        where = Section(Label.INPUT, self.words(given, named))
+        args, named = self.given(call, by_name)
+        where = Section(Label.INPUT, self.words(args, named))
         if got is None:
-            sent = self.arguments(attempt, call)
-            got = self.answer(attempt, sent[:count], dict(zip(named, sent[count:], strict=True)))
+            got = self.answer(attempt, *self.given(self.arguments(attempt, call), by_name))
         exact = type(self).oracle(*call)
-        if self.makes_tensor:
+        if self.results:
+            if not isinstance(got, (tuple, list)) or len(got) != len(self.results):
+                sentence = f"the results are {', '.join(self.results)}, in a tuple"
+                raise Fault(Outcome.WRONG, *_sections(sentence, f"got a {type(got).__name__}"), where)
+            for name, value, expected in zip(self.results, got, exact, strict=True):
+                if isinstance(expected, float):
+                    self.same_number(name, value, expected, claim, where)
+                else:
+                    self.same_tensor(tensor(value), expected, claim, where)
+        elif self.makes_tensor:
             self.same_tensor(tensor(got), exact, claim, where)
         elif got is None and exact is not None:
             raise Fault(Outcome.WRONG, Section(Label.EVENT, NO_RETURN))
@@ -100,12 +116,21 @@ class GeneratorContract(HouseRules):
 
     def words(self, args: Args, kwargs: Kwargs) -> str:
         """A call as it is told."""
-        parts = [*map(plain.shown, args), *(f"{name}={plain.shown(value)}" for name, value in kwargs.items())]
+        told = [repr(value) if isinstance(value, float) else plain.shown(value) for value in (*args, *kwargs.values())]
+        parts = [*told[: len(args)], *map("=".join, zip(kwargs, told[len(args) :], strict=True))]
         return f"{self.name}({', '.join(parts)})"
 
     def answer(self, attempt: Attempt, args: Args, kwargs: Kwargs) -> Any:
-        """What the attempt gives for these arguments; a kata of objects, or of a driver, overrides this."""
-        return getattr(attempt, self.name).request(args, kwargs)["value"]
+        """What the attempt gives for these arguments; a kata of objects overrides this."""
+        return self.reply(attempt, args, kwargs)["value"]
+
+    def reply(self, attempt: Attempt, args: Args, kwargs: Kwargs, **more: Any) -> Message:
+        """The worker's whole answer to a call; a kata of a driver overrides this."""
+        return getattr(attempt, self.name).request(args, kwargs, **more)
+
+    def asked(self, attempt: Attempt, call: Args) -> Any:
+        """What the attempt gives for a call."""
+        return self.answer(attempt, *self.given(self.arguments(attempt, call)))
 
     @property
     def near(self) -> plain.Near:
@@ -121,7 +146,7 @@ class GeneratorContract(HouseRules):
             if dead:
                 return False
             try:
-                pair = self.answer(attempt, self.arguments(attempt, each), {}), type(self).oracle(*each)
+                pair = self.asked(attempt, each), type(self).oracle(*each)
             except (Fault, ValueError) as fault:  # what is refused, or raises, is another failure
                 dead = isinstance(fault, Died)
                 return False
@@ -133,12 +158,19 @@ class GeneratorContract(HouseRules):
         least = smallest(call, fails, simpler) if simpler else call
         difference = plain.first_difference(*found, self.near)
         assert difference is not None
-        words = self.words(least, {}) + (", the smallest that fails" if least is not call else "")
+        words = self.words(*self.given(least)) + (", the smallest that fails" if least is not call else "")
         return [*plain.sections(*found, difference), Section(Label.INPUT, words), *self.picture(least, *found)]
 
     def picture(self, call: Args, got: Any, exact: Any) -> list[Section]:
         """What else shows the difference of two answers; a kata that has a picture of its own overrides this."""
         return []
+
+    def same_number(self, name: str, got: Any, exact: float, claim: str, where: Section) -> None:
+        """A number beside the tensors, as near as a float32 would be."""
+        if isinstance(got, bool) or not isinstance(got, (int, float)):
+            raise Fault(Outcome.WRONG, *_sections(f"{name} is a float", f"got a {type(got).__name__}"), where)
+        if not abs(got - exact) <= self.ulps * torch.finfo(torch.float32).eps * abs(exact):
+            raise Fault(Outcome.WRONG, *_sections(claim, f"{name}: got {got!r}, expected {exact!r}"), where)
 
     def same_tensor(self, got: Tensor, exact: Any, claim: str, where: Section) -> None:
         """Dtype, shape and every element of a tensor."""
@@ -154,7 +186,7 @@ class GeneratorContract(HouseRules):
         """A call that raises a ValueError whose text holds the offending numbers."""
         offending = self.refused[claim]
         values = offending[call] if isinstance(offending, dict) else call
-        assert_raises(lambda: self.answer(attempt, self.arguments(attempt, call), {}), *values, sentence=claim)
+        assert_raises(lambda: self.asked(attempt, call), *values, sentence=claim)
 
     @property
     def base(self) -> Args:
@@ -169,18 +201,19 @@ class GeneratorContract(HouseRules):
 
     @core
     def test_stays_in_pytorch(self, attempt: Attempt) -> None:
-        assert_stays_in_torch(getattr(attempt, self.name), *self.arguments(attempt, self.base))
+        args, named = self.given(self.arguments(attempt, self.base))
+        assert_stays_in_torch(getattr(attempt, self.name), *args, **named)
 
     @robust
     def test_global_state_is_left_alone(self, attempt: Attempt) -> None:
         """The caller's next random numbers, or the default dtype, change behind its back."""
-        function = getattr(attempt, self.name)
-        assert_state_unchanged(function.request(self.arguments(attempt, self.base), {}, watch=True))
+        assert_state_unchanged(self.reply(attempt, *self.given(self.arguments(attempt, self.base)), watch=True))
 
     @robust
     def test_each_call_stands_alone(self, attempt: Attempt) -> None:
         """A mask or bias that a caller changed in place is given out changed to the next caller."""
-        staged = getattr(attempt, self.name).stage(*self.arguments(attempt, self.base))
+        args, named = self.given(self.arguments(attempt, self.base))
+        staged = getattr(attempt, self.name).stage(*args, **named)
         staged.overwrite_result(staged.go())
         claim = "a result that was overwritten is not given out again"
         self.agrees(attempt, claim, self.base, staged.fetch(staged.go()))
@@ -191,17 +224,19 @@ class GeneratorContract(HouseRules):
         for axis, make in self.growth.items():
 
             def count(size: int, make: Callable[[int], Args] = make) -> int:
-                return operation_count(function.observe(*make(size)))
+                args, named = self.given(make(size))
+                return operation_count(function.observe(*args, **named))
 
             assert_constant_op_count(axis, self.growth_sizes, count)
 
     @fast
     def test_no_tensor_is_much_larger_than_the_result(self, attempt: Attempt) -> None:
         """Twice the bytes of the result in float64, were its last two axes as long as the longer of them."""
-        function, call = getattr(attempt, self.name), self.timed or self.base
-        shape = tensor(function.request(call, {})["value"]).shape
+        function, (args, named) = getattr(attempt, self.name), self.given(self.timed or self.base)
+        got = function.request(args, named)["value"]
+        shape = next(iter(tensors_in(got)), torch.empty(0)).shape if self.results else tensor(got).shape
         square = prod(shape[:-2]) * max(shape[-2:]) ** min(2, len(shape))
-        largest = max(function.observe(*call)["largest"].values(), default=0)
+        largest = max(function.observe(*args, **named)["largest"].values(), default=0)
         if largest > 2 * 8 * square:
             sentence = "no tensor is much larger than the result"
             raise Fault(Outcome.SLOW, *_sections(sentence, f"a tensor has {largest} bytes, a result of {shape}"))
@@ -211,15 +246,16 @@ class GeneratorContract(HouseRules):
         mine, theirs = self.timer(attempt, draw), self.timer(reference, draw)
         assert_time_within(self.time_limit, race(mine, theirs, self.time_limit, draw.random()))
         if not self.makes_tensor:
-            got, exact = (self.answer(each, self.arguments(each, self.timed), {}) for each in (attempt, reference))
+            got, exact = (self.asked(each, self.timed) for each in (attempt, reference))
             if plain.first_difference(got, exact, self.near):
                 fail("the answer of a timed call is right", "it differs from the reference's")
 
     def timer(self, attempt: Attempt, draw: Draw) -> Callable[[], Reading]:
         """A function that times one call; a result that is a tensor stays in the worker."""
         if not self.makes_tensor:
-            return lambda: clocked(attempt, lambda: self.answer(attempt, self.arguments(attempt, self.timed), {}))
-        staged = getattr(attempt, self.name).stage(*self.timed)
+            return lambda: clocked(attempt, lambda: self.asked(attempt, self.timed))
+        args, named = self.given(self.timed)
+        staged = getattr(attempt, self.name).stage(*args, **named)
 
         def run() -> Reading:
             cpu, wall, _ = staged.timed()

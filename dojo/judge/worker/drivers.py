@@ -80,14 +80,15 @@ def next_token_logprobs(model: Sequence[Tensor], prefix: Sequence[int]) -> Tenso
     """What a small model says of the token after this prefix: log-probabilities, float64.
 
     `model` is (embedding (vocab, d), recurrence (d, d), output (d, vocab)): the state goes through tanh, token by
-    token, so that the answer hangs on all of them. A logit below -1e6 is -inf.
+    token, so that the answer hangs on all of them. A logit below -1e6 is -inf; where all are, so is every score.
     """
     embedding, recurrence, output = (each.double() for each in model)
     state = embedding.new_zeros(embedding.shape[1])
     for token in prefix:
         state = torch.tanh(state @ recurrence + embedding[token])
     logits = state @ output
-    return torch.log_softmax(logits.masked_fill(logits < -1e6, -math.inf), -1)
+    banned = logits < -1e6
+    return torch.log_softmax(logits.masked_fill(banned & ~banned.all(), -math.inf), -1).masked_fill(banned, -math.inf)
 
 
 def scored(function: Callable[..., Any], model: list[Tensor], args: list[Any], settings: dict[str, Any]) -> Message:
@@ -157,4 +158,4 @@ def _number(value: Any) -> Any:
     return value if type(value) in (int, float) else f"a {type(value).__name__}"
 
 
-DRIVERS: dict[str, Callable[..., Message]] = {each.__name__: each for each in (optimise, scored, program)}
+DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scored, program)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import linecache
 import pickle
-import random
 import sys
 import types
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,8 @@ from dojo.judge.worker import trial
 from dojo.judge.worker.drivers import DRIVERS
 from dojo.judge.worker.errors import explain
 from dojo.judge.worker.readings import instrumentation
-from dojo.judge.worker.readings.global_state import LASTING, global_state, settle
+from dojo.judge.worker.readings.global_state import global_state, watched
+from dojo.judge.worker.readings.modules import assign, describe, outline
 from dojo.verdict.failures import no_tensor
 
 GRAPHS_KEPT = 64
@@ -95,14 +96,10 @@ class Session:
         function = getattr(function, method) if method else function
         args, kwargs = protocol.mapped(self.here, (args, kwargs))
         reply: Message = {}
-        if watch:
-            settle()
-        with torch.set_grad_enabled(grad):
-            before = self.state_to_keep() if watch else {}
+        with torch.set_grad_enabled(grad), watched(self.loaded) if watch else nullcontext() as changed:
             result = function(*args, **kwargs)
-            after = global_state() if watch else {}
         if watch:
-            reply["changed"] = [name for name in before if after[name] != before[name]]
+            reply["changed"] = changed
             reply["inputs"] = [t.detach() for t in protocol.tensors_in([args, kwargs])]
         if grad:
             number = self.number()
@@ -112,11 +109,6 @@ class Session:
             self.calls.pop(number - GRAPHS_KEPT, None)
             reply["call"] = number
         return reply | {"value": self.outgoing(result)}
-
-    def state_to_keep(self) -> dict[str, Any]:
-        """Global state as a call finds it, as though no earlier call had changed it for good."""
-        torch.rand(()), random.random()  # generators that were seeded before do not look as if just seeded
-        return global_state() | {name: self.loaded[name] for name in LASTING}
 
     def outgoing(self, result: Any) -> Any:
         """What the judge is sent for `result`: plain tensors and plain values only, anything else stays here."""
@@ -184,41 +176,16 @@ class Session:
         self.objects[kept.number] = module
         return {}
 
-    def drive(self, target: Any, driver: Callable[..., Message], **more: Any) -> Message:
-        """Hand what is under judgement to a loop of our own."""
-        return {name: self.outgoing(value) for name, value in driver(self.resolve(target), **more).items()}
+    def drive(self, target: Any, driver: Callable[..., Message], watch: bool = False, **more: Any) -> Message:
+        """Hand what is under judgement to a function of ours."""
+        with watched(self.loaded) if watch else nullcontext() as changed:
+            found = driver(self.resolve(target), **more)
+        found = found | {"changed": changed, "inputs": []} if watch else found
+        return {name: self.outgoing(value) for name, value in found.items()}
 
     def read(self, target: protocol.Remote, name: str) -> Message:
         """An attribute of a kept object."""
         return {"value": self.outgoing(getattr(self.objects[target.number], name))}
-
-    def describe(self, target: protocol.Remote) -> Message:
-        """The parameters of a module, their gradients, and the names of its buffers and in its state dict."""
-        module = self.objects[target.number]
-        return {
-            "parameters": {k: p.detach() for k, p in nn.Module.named_parameters(module)},
-            "gradients": {k: p.grad.detach() for k, p in nn.Module.named_parameters(module) if p.grad is not None},
-            "buffers": [k for k, _ in nn.Module.named_buffers(module)],
-            "state": list(module.state_dict()),
-        }
-
-    def outline(self, target: protocol.Remote) -> Message:
-        """The shapes of a module's parameters, which of them are trainable, and a number for each tensor object."""
-        named = dict(nn.Module.named_parameters(self.objects[target.number]))
-        return {
-            "shapes": {k: tuple(p.shape) for k, p in named.items()},
-            "trainable": [k for k, p in named.items() if p.requires_grad],
-            "objects": {k: id(p) for k, p in named.items()},
-        }
-
-    def assign(self, target: protocol.Remote, values: dict[str, Tensor]) -> Message:
-        """Give a module's parameters these values, as far as they fit; the outline tells whether all did."""
-        own = dict(nn.Module.named_parameters(self.objects[target.number]))
-        with torch.no_grad():
-            for name, value in values.items():
-                if name in own and own[name].shape == value.shape:
-                    own[name].copy_(value)
-        return self.outline(target)
 
     def cast(self, target: protocol.Remote, args: Args, kwargs: Kwargs) -> Message:
         """`model.to(...)` on a model that holds this module, which an override of `to` alone would never hear of."""
@@ -335,9 +302,17 @@ class Session:
 
 
 REQUESTS = """
-    load unpack build call read backward forward_backward describe outline assign cast mode observe fake_device
+    load unpack build call read backward forward_backward cast mode observe fake_device
     stage refill rescale go fetch overwrite_result
 """
 
 HANDLERS: dict[str, Callable[..., Message]] = {name: getattr(Session, name) for name in REQUESTS.split()}
-HANDLERS |= {name: partial(Session.drive, driver=each) for name, each in DRIVERS.items()} | trial.REQUESTS
+HANDLERS |= {each.__name__: partial(Session.drive, driver=each) for each in DRIVERS} | trial.REQUESTS
+
+
+def _about(function: Callable[..., Message]) -> Callable[..., Message]:
+    """What answers a request by a function of a module that is kept here."""
+    return lambda session, target, **more: function(session.resolve(target), **more)
+
+
+HANDLERS |= {each.__name__: _about(each) for each in (describe, outline, assign)}

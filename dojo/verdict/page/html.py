@@ -28,12 +28,16 @@ LEGEND = f"""<p class="legend">Pictures, one square an element: <b>expected and 
 
 
 def write(path: Path, body: str, title: str = "dojo: practice") -> None:
-    """Put the body of a page into its template, with a legend before the verdicts if it has pictures, and write it."""
+    """Write a page with this body."""
+    files.write_atomic(path, page(body, title))
+
+
+def page(body: str, title: str) -> str:
+    """The body of a page in its template, with a legend before the verdicts if it has pictures."""
     now = datetime.now().strftime("%Y-%m-%d %H:%M")
     if 'class="maps"' in body:
         body = body.replace("<details", f"{LEGEND}<details", 1)
-    page = Template(PAGE.read_text("utf-8")).substitute(title=esc(title), body=body, made=now)
-    files.write_atomic(path, page)
+    return Template(PAGE.read_text("utf-8")).substitute(title=esc(title), body=body, made=now)
 
 
 def title_of_run(verdicts: Sequence[Verdict]) -> str:
@@ -56,7 +60,8 @@ def verdict_section(details: dict[str, Any], opened: bool = False) -> str:
     bad = [check for check in checks if check["outcome"] not in HARMLESS]
     state = state_of(details["verdict"])
     title = f"{details['kata']}: {state}, {len(checks) - len(bad)} of {len(checks)} checks passed"
-    body = failures(bad) or f"<p>{esc(details.get('message') or 'Every check passed.')}</p>"
+    said = details.get("message") or "Every check passed."
+    body = failures(bad) or (f"<pre>{esc(said)}</pre>" if "\n" in said else f"<p>{esc(said)}</p>")
     is_open = " open" if opened and bad else ""
     return (
         f'<details{is_open}><summary><span class="{css_class(state)}">{esc(title)}</span> '

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import glob
 import os
+import signal
 import struct
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,12 @@ def _call(function: Any, *arguments: int) -> int:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
     return result
+
+
+def die_with_parent() -> None:
+    """Have this process killed when the one that it was forked from ends, however it ends."""
+    if sys.platform == "linux":
+        _call(_libc.prctl, 1, signal.SIGKILL, 0, 0, 0)
 
 
 def _renounce_privileges() -> None:

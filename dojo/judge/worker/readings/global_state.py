@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -44,3 +46,18 @@ LASTING = (
     "the use of deterministic algorithms",
     "anomaly detection",
 )
+
+
+@contextmanager
+def watched(loaded: dict[str, Any]) -> Iterator[list[str]]:
+    """The names of what is no longer as it was, once the block has ended.
+
+    What lasts is held against its state when the attempt was loaded, as though no earlier call had changed it for good.
+    """
+    settle()
+    torch.rand(()), random.random()  # generators that were seeded before do not look as if just seeded
+    before = global_state() | {name: loaded[name] for name in LASTING}
+    changed: list[str] = []
+    yield changed
+    after = global_state()
+    changed += [name for name in before if after[name] != before[name]]

@@ -1,0 +1,250 @@
+"""`cohort`: a whole class graded, and what a teacher gets of it."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dojo.cohort.outputs import rubric
+from dojo.cohort.outputs.rubric import Rubric
+from dojo.cohort.records import Result, knowing_each_other
+from dojo.cohort.store import Store, Terms
+from dojo.content import catalog, files
+from dojo.content.catalog import Kata, Trouble, typed
+from dojo.judge.fork_server import ForkServer
+
+if TYPE_CHECKING:
+    from dojo.cohort.engine import Engine
+
+MOST_PAIRS = 500  # that share most, listed
+LOOK = 2.0  # seconds between two looks at a watched folder
+INTERRUPTED = 130
+
+
+def main(args: argparse.Namespace) -> int:
+    """Grade what was handed in and write results; the exit status is 0 when there is a result for everybody."""
+    katas = {kata.name: kata for kata in catalog.select(args.katas.replace(",", " ").split())}
+    where = args.watch or args.submissions
+    if not where.exists():
+        raise Trouble(f"there is nothing at {where}: name a folder, a table (CSV, JSON Lines) or a zip of submissions")
+    points = rubric.read(args.rubric, katas) if args.rubric else None
+    secret = _secret(args.seed_from) if args.seed_from else ""
+    if args.seed_from and not secret:
+        return 0
+    with Store(args.out / "cohort.sqlite") as store:
+        wanted = _seed_of(secret) if secret else args.seed
+        if wanted is not None:
+            store.set("seed", str(wanted))
+        seed = int(store.fact("seed", str(secrets.randbelow(2**31))))
+        with _engine(args) as engine:
+            import torch
+
+            device = args.device if torch.cuda.is_available() or args.ray else "cpu"
+            terms = Terms(seed, device, torch.__version__, args.attempt_seconds, args.submission_seconds)
+            whole, again = True, args.again
+            while whole:
+                seen = _seen(where)  # before it is read: what arrives from now on is for the next round
+                _take(store, where, katas)
+                whole = _grade(store, katas, terms, engine, again)
+                _tell(store, katas, args.out, points)
+                if not args.watch or (whole and not _more_has_come(where, seen)):
+                    break
+                again = []
+    if secret:
+        print(f"the seed was {seed}, of the secret {secret}: {_commitment(secret)} is its sha256, as was said before")
+    return 0 if whole else INTERRUPTED
+
+
+def _take(store: Store, where: Path, katas: dict[str, Kata]) -> None:
+    from dojo.cohort.submissions import collect
+
+    submitted, problems = collect(where, katas)
+    if not submitted and not problems:
+        raise Trouble(f"{where} holds no submissions: a folder for each student, with files such as softmax.py")
+    store.take(knowing_each_other(submitted, katas), problems)
+
+
+def _grade(store: Store, katas: dict[str, Kata], terms: Terms, engine: Engine, again: list[str]) -> bool:
+    """Grade what has no good result yet; whether it came to the end."""
+    from dojo.cohort.engine import results
+
+    pending = store.pending(katas, terms, again)
+    if not pending:
+        print("everything handed in has a result", flush=True)
+        return True
+    with _progress(len(pending)) as done, _stop_between() as stopped:
+        begun, count = time.monotonic(), 0
+        for result in results(pending, store.submitted, terms, engine):
+            store.put(result, terms.of(result.submitted.digest, katas[result.submitted.kata]))
+            count += 1
+            done(result)
+            if stopped():
+                break
+    seconds = time.monotonic() - begun
+    rate = f"{count} attempts in {seconds:.0f} s, {seconds / max(count, 1):.2f} s each"
+    if count < len(pending):
+        print(f"\ndojo: stopped after {count} of {len(pending)}; the same command grades the rest", file=sys.stderr)
+        return False
+    print(rate, flush=True)
+    return True
+
+
+def _tell(store: Store, katas: dict[str, Kata], out: Path, points: Rubric | None) -> None:
+    """Write what a teacher gets, and say where it is."""
+    from dojo.cohort import copies
+    from dojo.cohort.outputs import writing
+
+    found = list(store.results(katas))
+    problems = store.problems()
+    likest = copies.pairs([result.submitted for result in found], katas)[:MOST_PAIRS]
+    alike = [(p.first.student, p.second.student if p.second else "the solution", p.first.kata, p.share) for p in likest]
+    written = writing.write_all(found, problems, alike, out, points)
+    students = {result.submitted.student for result in found}
+    passed = sum(result.verdict["verdict"] == "passed" for result in found)
+    print(f"{len(found)} attempts of {len(students)} students: {passed} passed")
+    for_a_person = [result for result in found if result.for_a_person]
+    for name, count in (("could not be read", len(problems)), ("for a person to look at", len(for_a_person))):
+        if count:
+            print(f"{count} {name}")
+    for path in written:
+        if path.parent == out:
+            print(f"  {path}")
+    print("", end="", flush=True)
+
+
+def _more_has_come(where: Path, before: dict[str, tuple[int, int]]) -> bool:
+    """Wait for it; False once the user has had enough."""
+    print(f"watching {where}; Ctrl-C ends it", flush=True)
+    with _stop_between() as stopped:
+        while (now := _seen(where)) == before or not _calm(now):
+            time.sleep(LOOK / 4)
+            if stopped():
+                return False
+    return True
+
+
+def _seen(where: Path) -> dict[str, tuple[int, int]]:
+    """What lies there, with time and size."""
+    paths = [where, *where.rglob("*")] if where.is_dir() else [where]
+    states = {str(path): path.lstat() for path in paths if path.is_symlink() or path.exists()}
+    return {path: (state.st_mtime_ns, state.st_size) for path, state in states.items()}
+
+
+def _calm(seen: dict[str, tuple[int, int]]) -> bool:
+    """Whether nothing is being written just now."""
+    return time.time() - max((changed for changed, _ in seen.values()), default=0) / 1e9 > LOOK
+
+
+@contextmanager
+def _engine(args: argparse.Namespace) -> Iterator[Engine]:
+    """What grades: this machine's processes, or a Ray cluster."""
+    if args.ray:
+        from dojo.cohort.on_ray import RayEngine
+
+        found: Engine = RayEngine(args.ray, not args.no_sandbox, args.device, args.workers)
+        try:
+            yield found
+        finally:
+            found.close()
+        return
+    from dojo.judge import sandbox
+
+    around = []
+    if not args.no_sandbox:
+        try:
+            around = sandbox.prefix()
+        except Trouble as trouble:
+            said = str(trouble).replace("--sandbox needs", "strangers' code is graded in")
+            raise Trouble(f"{said}; --no-sandbox grades without, by the judge's own walls alone") from None
+    server = ForkServer(around=around)  # before torch, so that both import it side by side
+    from dojo.cohort.engine import LocalEngine
+
+    found = LocalEngine(server, args.workers)
+    try:
+        yield found
+    finally:
+        found.close()
+        server.close()
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Any]:
+    """A bar with rate and remaining time; on no terminal a line a minute. No thread draws it: processes are forked."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    begun = said = time.monotonic()
+    count = 0
+    console = Console(stderr=True)
+    rate = TextColumn("{task.fields[rate]}", markup=False)
+    bar = Progress(
+        BarColumn(24), MofNCompleteColumn(), rate, TimeRemainingColumn(), console=console, auto_refresh=False
+    )
+    task = bar.add_task("", total=total, rate="")
+
+    def done(result: Result) -> None:
+        nonlocal count, said
+        count += 1
+        spent = time.monotonic() - begun
+        if console.is_terminal:
+            bar.update(task, completed=count, rate=f"{count / spent:.1f} a second", refresh=True)
+        elif time.monotonic() - said > 60:
+            said = time.monotonic()
+            left = spent / count * (total - count)
+            print(f"{count} of {total}, {count / spent:.1f} a second, {left / 60:.0f} min left", file=sys.stderr)
+
+    if not console.is_terminal:
+        yield done
+        return
+    with bar:
+        yield done
+
+
+@contextmanager
+def _stop_between() -> Iterator[Any]:
+    """Ctrl-C ends the loop after the result at hand; a second one ends it at once."""
+    asked = False
+
+    def stop(*_: object) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _secret(path: Path) -> str:
+    """The secret that the seed comes from; nothing where it was made just now, and its commitment is said first."""
+    if path.exists():
+        secret = path.read_text("utf-8").strip()
+        if len(secret) != 64 or not all(letter in "0123456789abcdef" for letter in secret):
+            raise Trouble(f"{path} holds no secret of this command (64 hexadecimal digits): name a new file")
+        return secret
+    secret = secrets.token_hex(32)
+    files.write_atomic(path, f"{secret}\n")
+    path.chmod(0o600)
+    print(f"{path} holds a new secret; keep it until the deadline. Its sha256, to be published now:")
+    print(_commitment(secret))
+    print(f"After the deadline the same command grades; `{typed('cohort --help')}` says how anybody checks the seed.")
+    return ""
+
+
+def _commitment(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _seed_of(secret: str) -> int:
+    return int(secret[:7], 16)

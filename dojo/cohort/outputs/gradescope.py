@@ -1,0 +1,84 @@
+"""A student's `results.json` as Gradescope's autograders write it, to upload or to give back from one.
+
+The format is that of https://gradescope-autograders.readthedocs.io/en/latest/specs/: a test for each kata and tier.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from dojo.cohort.outputs.feedback import WAITS, own_verdict, word_for
+from dojo.cohort.outputs.grades import HARMLESS, Class, Row
+from dojo.cohort.outputs.rubric import TIERS, Rubric
+from dojo.verdict.screen.text import readable
+
+SHOWN = "visible"  # to the student, as soon as the teacher uploads it
+LONGEST = 20_000  # characters of an output
+EVEN = Rubric()  # without a rubric each tier is a point
+
+
+def of_student(found: Class, student: str) -> str:
+    """What Gradescope shows of a student. What waits for a person has no score, and is in no sum."""
+    rubric, rows = found.rubric or EVEN, found.of(student)
+    tests = [test for row in rows for test in _tests(row, rubric)]
+    scored = sum(test.get("score", 0.0) for test in tests)
+    waiting = [row.kata for row in rows if row.why_a_person]
+    told = [] if found.rubric else ["No rubric was given: each tier of each kata is one point."]
+    told += [f"Not graded yet, for a person looks at it first: {', '.join(waiting)}."] if waiting else []
+    seconds = sum(row.result.seconds or row.result.verdict.get("seconds", 0.0) for row in rows if row.result)
+    whole = {
+        "score": round(rubric.bounded(scored), 4),
+        "execution_time": round(seconds),
+        "output": "\n".join(told),
+        "output_format": "text",
+        "test_output_format": "text",
+        "test_name_format": "text",
+        "visibility": SHOWN,
+        "tests": tests,
+    }
+    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+
+
+def _tests(row: Row, rubric: Rubric) -> list[dict[str, Any]]:
+    earned, worth = row.earned(rubric), rubric.of_tiers(row.kata)
+    if earned is None:
+        return [{"name": row.kata, "output": WAITS, "visibility": SHOWN}]
+    return [_test(row, tier, earned[tier], worth[tier]) for tier in TIERS]
+
+
+def _test(row: Row, tier: str, score: float, worth: float) -> dict[str, Any]:
+    """A tier as a test: `status` tells where it is worth nothing."""
+    holds = row.result is not None and bool(row.result.tiers) and row.result.tiers.get(tier, "passed") == "passed"
+    lost = holds and score < worth  # as the rubric gives nothing without core
+    output = f"This holds, and counts once core does.\n\n{_output(row, tier)}" if lost else _output(row, tier)
+    return {
+        "name": f"{row.kata}: {tier}",
+        "score": round(score, 4),
+        "max_score": round(worth, 4),
+        "status": "passed" if holds and not lost else "failed",
+        "output": output[:LONGEST],
+        "visibility": SHOWN,
+    }
+
+
+def _output(row: Row, tier: str) -> str:
+    if row.result is None:
+        return word_for(row)
+    verdict = own_verdict(row)
+    mine = [check for check in verdict.get("checks", []) if check["tier"] == tier]
+    bad = [check for check in mine if check["outcome"] not in HARMLESS]
+    if not mine:
+        return verdict["message"] or (
+            "not started" if verdict["verdict"] == "empty" else f"{row.kata} has no {tier} checks"
+        )
+    lines = [f"{len(mine) - len(bad)} of {len(mine)} checks passed"]
+    telling = {check["name"] for check in row.causes}
+    for check in bad:
+        if check["name"] in telling:
+            lines += ["", f"{readable(check['name'], check['outcome'] == 'wrong')}: {check['outcome']}"]
+            lines += [f"equals: {check['diagnosis']}"] if check.get("diagnosis") else []
+            lines.append(check["message"])
+    if others := [check for check in bad if check["name"] not in telling]:
+        lines += ["", "of a cause that is told already:", *(f"- {readable(check['name'])}" for check in others)]
+    return "\n".join(lines)

@@ -1,0 +1,119 @@
+"""All that a teacher gets once a class is graded, in one folder.
+
+Its file names are safe wherever they lie, and of whatever is replaced there is a copy.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from dojo.cohort.outputs import class_page, feedback, gradescope, tables
+from dojo.cohort.outputs.grades import Class, count
+from dojo.cohort.outputs.rubric import Rubric
+from dojo.cohort.records import Problem, Result
+from dojo.content import files
+from dojo.verdict.page import html
+
+MADE = re.compile(r"<small>made [^;]*;")  # of a page: when, which alone is no news
+LONGEST = 120  # bytes of a name, which leaves room for an ending
+RESERVED = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])(\..*)?", re.IGNORECASE)  # of Windows
+DIGITS = 8  # of the digest that tells two names apart
+EARLIER = "earlier"
+
+
+def write_all(
+    results: Sequence[Result],
+    problems: Sequence[Problem],
+    pairs: Sequence[tuple[str, str, str, float]],
+    out: Path,
+    rubric: Rubric | None,
+) -> list[Path]:
+    """Write everything into `out`, and return the files. What changes is kept in `out/earlier/`, by the time.
+
+    `results.csv`, with a rubric `grades.csv`, `class.html`, and for each student `feedback/NAME.md`,
+    `feedback/NAME.html` and `gradescope/NAME/results.json`. `pairs` are two students, or one and "the solution", the
+    kata, and the share of their tokens that match.
+    """
+    found, folder = Class(results, problems, rubric), Folder(out)
+    names = file_names(found.students)
+    folder.write("results.csv", tables.results(found))
+    if rubric is not None:
+        folder.write("grades.csv", tables.points(found))
+    pages = {student: f"feedback/{name}.html" for student, name in names.items()}
+    title = f"A class of {count(len(found.students), 'student')}"
+    folder.write("class.html", html.page(class_page.body(found, pairs, pages), title), _undated)
+    for student, name in names.items():
+        folder.write(pages[student], html.page(feedback.html(found, student), f"Feedback for {student}"), _undated)
+        folder.write(f"feedback/{name}.md", feedback.markdown(found, student))
+        folder.write(f"gradescope/{name}/results.json", gradescope.of_student(found, student))
+    return folder.written
+
+
+def _undated(page: str) -> str:
+    return MADE.sub("", page, count=1)
+
+
+def file_names(students: Iterable[str]) -> dict[str, str]:
+    """A file name for each student, in which letters of any script stay as they are.
+
+    No two are the same, not even where the system does not tell capitals or ways to write an accent apart: what several
+    names come to ends in digits of the name's digest.
+    """
+    plain = {student: _plain(student) for student in dict.fromkeys(students)}
+    like = Counter(map(_folded, plain.values()))
+    alone = {student: name for student, name in plain.items() if like[_folded(name)] == 1}
+    found, taken = dict(alone), set(map(_folded, alone.values()))
+    for student in plain.keys() - alone.keys():
+        digest, digits = files.digest(student.encode("utf-8", "surrogatepass")), DIGITS
+        while _folded(name := f"{plain[student]}-{digest[:digits]}") in taken:
+            digits += 1
+        taken.add(_folded(name))
+        found[student] = name
+    return found
+
+
+def _plain(student: str) -> str:
+    """A name with what no file system refuses and no shell obeys."""
+    text = unicodedata.normalize("NFC", student)
+    kept = "".join(c if unicodedata.category(c)[0] in "LMN" or c in "-_." else "-" for c in text)
+    kept = re.sub("-{2,}", "-", kept)
+    kept = kept.encode("utf-8", "ignore")[:LONGEST].decode("utf-8", "ignore").strip("-.")
+    return f"_{kept}" if RESERVED.fullmatch(kept) else kept or "student"
+
+
+def _folded(name: str) -> str:
+    """What two names share that some file system takes for the same."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+
+
+class Folder:
+    """Where a class's files are written. What one replaces goes to `earlier/` and the time, in the same place there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.written: list[Path] = []
+        self._earlier: Path | None = None
+
+    def write(self, name: str, text: str, same: Callable[[str], str] = str) -> None:
+        """Write a text, unless the file says the same already, which `same` may leave a line out of."""
+        path = self.path / name
+        self.written.append(path)
+        content = text.encode("utf-8", "backslashreplace")  # a name may hold bytes that are no text
+        if path.is_file():
+            old = path.read_bytes()
+            if same(old.decode("utf-8", "replace")) == same(content.decode()):
+                return
+            files.write_atomic(self._copies() / name, old)
+        files.write_atomic(path, content)
+
+    def _copies(self) -> Path:
+        if self._earlier is None:
+            stamp = time.strftime("%Y%m%d-%H%M%S")
+            names = [stamp, *(f"{stamp}-{n}" for n in range(2, 10000))]
+            self._earlier = next(path for n in names if not (path := self.path / EARLIER / n).exists())
+        return self._earlier

@@ -1,0 +1,90 @@
+"""What a verdict finds fault with in an attempt's file, and at which line: for programs that show code."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+
+from dojo.verdict.causes import causes, subject
+from dojo.verdict.screen.text import readable
+from dojo.verdict.types import Check, Label, Outcome, Verdict
+
+MENTIONED = re.compile(r"line (\d+): ")  # of what is forbidden: the first place where the source names it
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One cause of a failure."""
+
+    path: str  # the attempt's file, as the user calls it
+    line: int | None  # counted from 1; none in a notebook, whose lines are not those of its file
+    rule: str  # what must hold, for a program
+    title: str  # and for a reader, with the kata and what came of it
+    message: str
+    outcome: Outcome | None  # none of a file that cannot be graded
+
+
+def findings(verdict: Verdict, source: str) -> list[Finding]:
+    """The faults of an attempt, one a cause, in the order in which a verdict tells them.
+
+    What is not begun has none, and what is wrong with the grader is no fault of the attempt.
+    """
+    where = _Lines(verdict.attempt, source)
+    if verdict.verdict == "broken":
+        line = where.named(verdict.message) or 1
+        return [_finding(verdict, line, "can_be_graded", "cannot be graded", verdict.message, None)]
+    found = []
+    for cause in causes(verdict.checks):
+        check = cause.check
+        if check.outcome is not Outcome.GRADER_ERROR:
+            title = f"{readable(check.name, check.outcome is Outcome.WRONG)}: {check.outcome}"
+            equals = [f"equals “{check.diagnosis}”"] if check.diagnosis else []
+            said = "\n".join(filter(None, [*equals, check.message, cause.also]))
+            rule = check.name.partition("[")[0]
+            found.append(_finding(verdict, where.of(check), rule, title, said, check.outcome))
+    return found
+
+
+def _finding(verdict: Verdict, line: int, rule: str, title: str, said: str, outcome: Outcome | None) -> Finding:
+    shown = None if verdict.attempt.endswith(".ipynb") else line
+    title = title if title.startswith(f"{verdict.kata}: ") else f"{verdict.kata}: {title}"
+    return Finding(verdict.attempt, shown, f"{verdict.kata}/{rule}", title, said or title, outcome)
+
+
+class _Lines:
+    """The lines of an attempt: which one a message names, and where something is defined."""
+
+    def __init__(self, path: str, source: str) -> None:
+        self._last = source.count("\n") + 1
+        self._passed = re.compile(rf'^(?:{re.escape(path)}:|File "{re.escape(path)}", line )(\d+)', re.MULTILINE)
+        try:
+            self._tree = ast.parse(source)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            self._tree = ast.Module([], [])
+
+    def named(self, text: str) -> int | None:
+        """The line at which an exception was raised: the last that it passed through."""
+        passed = [int(number) for number in self._passed.findall(text)]
+        return passed[-1] if passed and 1 <= passed[-1] <= self._last else None
+
+    def of(self, check: Check) -> int:
+        """The line that a check's message names, or that of the `def` of what was called."""
+        lines = "\n".join(section.text for section in check.sections if section.label is Label.TRACEBACK)
+        mentioned = MENTIONED.match(lines)
+        return (
+            int(mentioned[1])
+            if mentioned
+            else self.named(lines) or self._definition(subject(check).removeprefix("Test"))
+        )
+
+    def _definition(self, name: str) -> int:
+        """Where a function is defined, or what a module computes; the first line where there is no such thing."""
+        for node in self._tree.body:
+            if isinstance(node, FUNCTIONS) and node.name == name:
+                return node.lineno
+            if isinstance(node, ast.ClassDef) and node.name == name:
+                forward = (each for each in node.body if isinstance(each, FUNCTIONS) and each.name == "forward")
+                return next(forward, node).lineno
+        return 1

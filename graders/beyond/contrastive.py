@@ -1,0 +1,223 @@
+"""What `clip_loss` must do. The oracle asks each image for its text, then each text for its image, one by one."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dojo.contracts import (
+    HALF,
+    WIDER,
+    Attempt,
+    Call,
+    Contract,
+    Draw,
+    Equivalent,
+    KnownBugs,
+    assert_raises,
+    bare,
+    robust,
+)
+from dojo.contracts.checks.tolerance import Formula
+
+
+def pair_by_pair(init: dict, params: dict, image: Tensor, text: Tensor, log_scale: Tensor) -> Tensor:
+    images, texts = (
+        torch.stack([row / torch.linalg.vector_norm(row).clamp_min(1e-12) for row in side]) for side in (image, text)
+    )
+    losses = []
+    for asking, others in ((images, texts), (texts, images)):
+        for own, one in enumerate(asking):
+            logits = log_scale.exp() * (others * one).sum(-1)
+            losses.append(logits.logsumexp(0) - logits[own])
+    return sum(losses[1:], losses[0]) / len(losses)
+
+
+def of_logits(logits_of: Formula) -> Formula:
+    """The loss of the scaled cosines that `logits_of` makes in float32 at least."""
+
+    def loss(init: dict, params: dict, image: Tensor, text: Tensor, log_scale: Tensor) -> Tensor:
+        wide = torch.promote_types(image.dtype, torch.float32)
+        logits = logits_of(image.to(wide), text.to(wide), log_scale.to(wide))
+        own = torch.arange(len(logits))
+        return ((F.cross_entropy(logits, own) + F.cross_entropy(logits.T, own)) / 2).to(image.dtype)
+
+    return loss
+
+
+def by_log_softmax(init: dict, params: dict, image: Tensor, text: Tensor, log_scale: Tensor) -> Tensor:
+    wide = torch.promote_types(image.dtype, torch.float32)
+    logits = F.normalize(image.to(wide), dim=-1) @ F.normalize(text.to(wide), dim=-1).T * log_scale.to(wide).exp()
+    return (-(logits.log_softmax(0) + logits.log_softmax(1)).diagonal().mean() / 2).to(image.dtype)
+
+
+def by_inverse_roots(image: Tensor, text: Tensor, log_scale: Tensor) -> Tensor:
+    images, texts = (x * x.square().sum(-1, keepdim=True).clamp_min(1e-24).rsqrt() for x in (image, text))
+    return images @ texts.T / torch.exp(-log_scale)
+
+
+def one_by_one(image: Tensor, text: Tensor, log_scale: Tensor) -> Tensor:
+    return F.cosine_similarity(image[:, None], text[None], dim=-1, eps=1e-12) * log_scale.exp()
+
+
+def divided_last(image: Tensor, text: Tensor, log_scale: Tensor) -> Tensor:
+    images, texts = (torch.linalg.vector_norm(x, dim=-1).clamp_min(1e-12) for x in (image, text))
+    return log_scale.exp() * (image @ text.T / images[:, None] / texts)
+
+
+class TestClipLoss(Contract):
+    name = "clip_loss"
+    oracle = pair_by_pair
+    variants = (by_log_softmax, of_logits(by_inverse_roots), of_logits(divided_last), of_logits(one_by_one))
+    rounded_once = True
+    cases = {
+        "pairs": {},
+        "more_pairs_than_features": {"pairs": 7, "dim": 3},
+        "as_many_pairs_as_features": {"pairs": 4, "dim": 4},
+        "a_scale_beyond_100": {"log_scale": 5.5},
+        "a_scale_below_1": {"log_scale": -1.5},
+        "directions_that_are_much_alike": {"offset": 10.0, "log_scale": 5.5},
+    }
+    more_shapes = {"one_pair": {"pairs": 1}, "two_pairs": {"pairs": 2}}
+    hard_cases = {
+        "a_row_of_zeros": {"shortest": (0.0, 1.0)},
+        "rows_of_zeros_on_both_sides": {"shortest": (0.0, 0.0)},
+        "lengths_of_1e-10": {"shortest": (1e-10, 1e-10)},
+        "cosines_times_1000": {"log_scale": 7.0},
+    }
+    representative = ("pairs", "directions_that_are_much_alike")
+    near_300 = {"offset": 300.0}
+    grows = {"pairs": "pairs", "features": "dim"}
+    timed = {"pairs": 512, "dim": 8}
+    time_limit = 15.0
+
+    @classmethod
+    def call(
+        cls, d: Draw, pairs: int = 5, dim: int = 6, log_scale: float = 1.5, offset: float = 0.0,
+        shortest: tuple[float, float] = (1.0, 1.0),
+    ) -> Call:  # fmt: skip
+        """Rows of unlike lengths; the second image and the first text are `shortest`, in units of length."""
+        sides = {}
+        for (name, row), length in zip({"image": 1, "text": 0}.items(), shortest, strict=True):
+            x = (offset + d.normal(pairs, dim)) * d.uniform(pairs, 1, low=0.3, high=3.0)
+            if length != 1.0:
+                x[row] *= length / x[row].norm()
+            sides[name] = x
+        return Call(sides | {"log_scale": torch.tensor(log_scale)})
+
+    @robust
+    def test_a_length_below_1e_12_counts_as_1e_12(self, attempt: Attempt, draw: Draw) -> None:
+        """A row of rounding errors alone becomes a direction as good as any other."""
+        call = self.call(draw, shortest=(3e-13, 2e-13))
+        self.verify(attempt, draw, "a row of length 3e-13 on one side, 2e-13 on the other", call)
+
+    @robust
+    def test_the_scale_is_computed_in_float32(self, attempt: Attempt, draw: Draw) -> None:
+        """A logarithm of 8.03 is 8 in bfloat16: all logits shrink by 3 percent. exp(12) is infinite in float16."""
+        for dtype in HALF:
+            call = self.call(draw, log_scale=8.0275)
+            call = call.cast(dtype).with_inputs(log_scale=call.inputs["log_scale"])
+            told = f"log_scale in float32, the rest in {bare(dtype)}"
+            with self.case_context(attempt, told, call):
+                args, kwargs = self.arguments(call.to(attempt.device))
+                got = {"result": self.ready(attempt, call).request(args, kwargs)["value"]}
+            self.compare(attempt, draw, told, call, got, dtype)
+        self.verify(attempt, draw, "a log_scale of 12", self.call(draw, offset=20.0, log_scale=12.0), torch.float16)
+
+    @robust
+    def test_other_shapes_are_refused(self, attempt: Attempt, draw: Draw) -> None:
+        """Sides of unlike numbers, or a scale for each pair, broadcast to a table that looks like any other."""
+        image, text, log_scale = self.call(draw).inputs.values()
+        wrong = [(image, other, log_scale, other) for other in (text[:4], text[:1], text[:, :5], text[0], text[None])]
+        wrong += [(image[None], text[None], log_scale, image[None]), (image[0], text[0], log_scale, image[0])]
+        wrong += [(image, text, scale, scale) for scale in (torch.ones(1), torch.ones(5, 1))]
+        for *args, bad in wrong:
+            shape = ", ".join(map(str, bad.shape))
+            sentence = f"shapes {', '.join(str(tuple(each.shape)) for each in args)} are refused"
+            said = (f"({shape}", f"[{shape}")
+            assert_raises(lambda args=args: attempt.clip_loss.request(tuple(args), {}), said, sentence=sentence)
+
+
+CLAIMS = {
+    "Directions": "hard_cases|counts_as_1e_12",
+    "The scale": "values_match|hard_cases",
+    "`log_scale` may be": "scale_is_computed",
+}
+
+BUGS = KnownBugs(
+    """
+images alone
+    each text is to find its image as well: columns are the other half of the loss.
+    (loss_of_images + loss_of_texts) / 2  →  loss_of_images
+texts alone
+    each image is to find its text as well: rows are the other half of the loss.
+    (loss_of_images + loss_of_texts) / 2  →  loss_of_texts
+the sum of both halves
+    the loss is their mean.
+    (loss_of_images + loss_of_texts) / 2  →  (loss_of_images + loss_of_texts)
+the image is not normalised
+    a longer row is no better match: both sides are divided by their lengths.
+    image_directions = F.normalize(image.to(wide), dim=-1)  →  image_directions = image.to(wide)
+the text is not normalised
+    a longer row is no better match: both sides are divided by their lengths.
+    text_directions = F.normalize(text.to(wide), dim=-1)  →  text_directions = text.to(wide)
+normalised over the batch
+    a direction is a row divided by its own length: the features are the last axis.
+    F.normalize(image.to(wide), dim=-1)  →  F.normalize(image.to(wide), dim=0)
+    F.normalize(text.to(wide), dim=-1)  →  F.normalize(text.to(wide), dim=0)
+divided by the squared length
+    a row divided by its length has length 1; divided by the square it is short where it was long.
+    F.normalize(image.to(wide), dim=-1)
+        →  image.to(wide) / image.to(wide).square().sum(-1, keepdim=True).clamp_min(1e-24)
+the scale is not exponentiated
+    what is learnt is its logarithm.
+    log_scale.to(wide).exp()  →  log_scale.to(wide)
+divided by the scale
+    the scale multiplies the cosines; a temperature, its inverse, would divide.
+    log_scale.to(wide).exp() * image  →  (-log_scale.to(wide)).exp() * image
+the scale is clamped at 100
+    CLIP clamps the parameter after a step; a clamp in the loss stops its gradient.
+    log_scale.to(wide).exp()  →  log_scale.to(wide).exp().clamp(max=100)
+the scale is out of the graph
+    it is learnt with the rest.
+    log_scale.to(wide).exp()  →  log_scale.to(wide).detach().exp()
+labels reversed
+    image i belongs to text i.
+    own = torch.arange(len(logits), device=logits.device)
+        →  own = torch.arange(len(logits), device=logits.device).flip(0)
+a margin on the own pair
+    the own pair's logit is that of any other pair: the scaled cosine.
+    own = torch.arange(len(logits), device=logits.device)
+        →  own = torch.arange(len(logits), device=logits.device)
+        logits = logits - 0.2 * torch.eye(len(logits), device=logits.device)
+a row of zeros is divided by zero
+    0/0 is nan, and with it the loss of the whole batch: lengths below 1e-12 count as 1e-12.
+    F.normalize(image.to(wide), dim=-1)  →  image.to(wide) / image.to(wide).norm(dim=-1, keepdim=True)
+no smallest length but for zeros
+    a length below 1e-12 counts as 1e-12, whatever it is.
+    F.normalize(image.to(wide), dim=-1)  →  F.normalize(image.to(wide), dim=-1, eps=1e-30)
+a smallest length of 1e-8
+    a short row is a direction too: 1e-12 is the smallest length.
+    F.normalize(image.to(wide), dim=-1)  →  F.normalize(image.to(wide), dim=-1, eps=1e-8)
+the scale rounded to the dtype of the inputs
+    a logarithm of 8.03 is 8 in bfloat16, and the scale off by 3 percent.
+    log_scale.to(wide).exp()  →  log_scale.to(image.dtype).to(wide).exp()
+half precision as it comes
+    squares of 300 overflow float16; lengths, cosines and softmax are computed in float32.
+    wide = torch.promote_types(image.dtype, torch.float32)  →  wide = image.dtype
+cosines in half precision
+    a cosine rounded to bfloat16 is off by 0.002, and the scale makes 0.2 of it.
+    * image_directions @ text_directions.T
+        →  * (image_directions.to(image.dtype) @ text_directions.to(image.dtype).T).to(wide)
+the result left in float32
+    the loss has the dtype of the image.
+    ((loss_of_images + loss_of_texts) / 2).to(image.dtype)  →  (loss_of_images + loss_of_texts) / 2
+"""
+)
+
+EQUIVALENT = (
+    WIDER,
+    Equivalent(r"normalize\((image|text).*→.*(dim=1|wide\)\))", "axis 1 of two is the last, and normalize's default."),
+    Equivalent(r"device=logits.device\)  →", "on a CPU labels are there without being told."),
+)

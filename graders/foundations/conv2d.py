@@ -1,0 +1,253 @@
+"""What `conv2d` must do. The oracle loops over channels and kernel, and finds each pixel by its index: no padding."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dojo.contracts import (
+    WIDER,
+    Attempt,
+    Ban,
+    Call,
+    Contract,
+    Draw,
+    Equivalent,
+    KnownBugs,
+    assert_raises,
+    half_precisions,
+    match,
+    robust,
+)
+
+Pair = int | tuple[int, int]
+
+
+def both(value: Pair) -> tuple[int, int]:
+    return value if isinstance(value, tuple) else (value, value)
+
+
+def by_loops(
+    init: dict, params: dict, x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1,
+    padding: Pair = 0, dilation: Pair = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
+    (s, t), (p, q), (d, e) = map(both, (stride, padding, dilation))
+    (batch, _, h, w), (out, share, kh, kw) = x.shape, weight.shape
+    rows, columns = (h + 2 * p - d * (kh - 1) - 1) // s + 1, (w + 2 * q - e * (kw - 1) - 1) // t + 1
+    found = []
+    for o in range(out):
+        total = x.new_zeros(batch, rows, columns) + (0 if bias is None else bias[o])
+        for n, i, j in product(range(share), range(kh), range(kw)):
+            y, z = torch.arange(rows)[:, None] * s + i * d - p, torch.arange(columns) * t + j * e - q
+            inside = (y >= 0) & (y < h) & (z >= 0) & (z < w)
+            pixels = x[:, o // (out // groups) * share + n, y.clamp(0, h - 1), z.clamp(0, w - 1)]
+            total = total + torch.where(inside, pixels, 0.0) * weight[o, n, i, j]
+        found.append(total)
+    return torch.stack(found, 1)
+
+
+def library(init: dict, params: dict, x: Tensor, weight: Tensor, bias: Tensor | None = None, *more, **named) -> Tensor:
+    wide = torch.promote_types(x.dtype, torch.float32)
+    return F.conv2d(x.to(wide), weight.to(wide), None if bias is None else bias.to(wide), *more, **named).to(x.dtype)
+
+
+def rounded_before_the_bias(
+    init: dict, params: dict, x: Tensor, weight: Tensor, bias: Tensor | None = None, *more, **named
+) -> Tensor:
+    found = library(init, params, x, weight, None, *more, **named)
+    return found if bias is None else found + bias[:, None, None]
+
+
+def tap_by_tap(
+    init: dict, params: dict, x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1,
+    padding: Pair = 0, dilation: Pair = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """One product after the other, in float32: the least accurate sum there is."""
+    (s, t), (p, q), (d, e), wide = *map(both, (stride, padding, dilation)), torch.promote_types(x.dtype, torch.float32)
+    kh, kw = weight.shape[2:]
+    padded, taps = (
+        F.pad(x.to(wide), (q, q, p, p)).unflatten(1, (groups, -1)),
+        weight.to(wide).unflatten(0, (groups, -1)),
+    )
+    rows, columns = padded.shape[3] - d * (kh - 1), padded.shape[4] - e * (kw - 1)
+    total = 0 if bias is None else bias.to(wide).view(groups, -1, 1, 1)
+    for n in range(weight.shape[1]):
+        for i in range(kh):
+            for j in range(kw):
+                seen = padded[:, :, None, n, i * d : i * d + rows : s, j * e : j * e + columns : t]
+                total = total + seen * taps[:, :, n, i, j, None, None]
+    return total.flatten(1, 2).to(x.dtype)
+
+
+class TestConv2d(Contract):
+    name = "conv2d"
+    oracle = by_loops
+    variants = (library, rounded_before_the_bias, tap_by_tap)
+    ban = Ban(r"conv\d|convolution|conv_|im2col", ("torch.nn.functional.unfold", "torch._decomp.decompositions.im2col"))
+    cases = {
+        "a_square_kernel": {"kernel": (2, 2)},
+        "a_kernel_and_a_bias": {"bias": True},
+        "a_stride_for_each_axis": {"stride": (3, 2)},
+        "a_padding_for_each_axis": {"padding": (2, 1)},
+        "a_dilation_for_each_axis": {"dilation": (1, 3)},
+        "two_groups": {"channels": 4, "out": 6, "groups": 2},
+        "one_group_for_each_channel": {"out": 6, "groups": 3, "bias": True},
+        "ints": {"stride": 2, "padding": 1, "dilation": 2, "bias": True},
+        "all_at_once": {"channels": 4, "out": 6, "bias": True, "stride": (2, 3), "padding": (1, 3), "dilation": (2, 1),
+                        "groups": 2},
+    }  # fmt: skip
+    more_shapes = {
+        "a_kernel_of_one": {"kernel": (1, 1)},
+        "a_kernel_as_large_as_the_image": {"kernel": (6, 7), "bias": True},
+        "one_image_of_one_channel": {"batch": 1, "channels": 1, "out": 1},
+        "one_row": {"height": 1, "kernel": (1, 3), "stride": (1, 2)},
+    }
+    hard_cases = {
+        "a_stride_beyond_the_kernel": {"stride": (4, 5)},
+        "windows_of_padding_alone": {"padding": (4, 3), "kernel": (2, 2), "bias": True},
+        "a_window_as_large_as_the_padded_image": {"padding": (1, 2), "dilation": (7, 10), "kernel": (2, 2)},
+    }
+    representative = ("a_kernel_and_a_bias", "two_groups", "all_at_once")
+    near_300 = {"offset": 300.0}
+    grows = {"batch": "batch", "channels in": "channels", "channels out": "out", "the image": "image"}
+    growth_sizes = (4, 16)
+    timed = {"batch": 16, "channels": 16, "out": 8, "image": 32, "kernel": (3, 3), "padding": 1, "bias": True}
+    time_limit = 15.0
+
+    @classmethod
+    def call(
+        cls, d: Draw, batch: int = 2, channels: int = 3, out: int = 4, height: int = 6, width: int = 7, image: int = 0,
+        kernel: tuple = (3, 2), bias: bool = False, offset: float = 0.0, **settings: Pair,
+    ) -> Call:  # fmt: skip
+        """A normal image, and kernels whose products sum to about 1; a bias as large."""
+        height, width = (image, image) if image else (height, width)
+        share = channels // int(settings.get("groups", 1))
+        scale = (share * kernel[0] * kernel[1]) ** -0.5
+        inputs = {"x": offset + d.normal(batch, channels, height, width)}
+        inputs["weight"] = d.normal(out, share, *kernel, scale=scale)
+        return Call(inputs | ({"bias": d.normal(out)} if bias else {}) | settings)
+
+    @robust
+    @half_precisions
+    def test_half_precision_sums_a_window_in_float32(self, attempt: Attempt, draw: Draw, dtype: torch.dtype) -> None:
+        """A sum in half precision stands still: beside 4096 each further product is rounded away."""
+        kernel = torch.ones(1, 1, 16, 20)
+        x = draw.integers(1, 3, 2, 1, 16, 20).float()
+        x[:, :, 0, 0] = 4096.0
+        call = Call({"x": x, "weight": kernel}).cast(dtype)
+        got, expected = self.run(attempt, "a window of 320 pixels", call, dtype), x.double().sum((2, 3), keepdim=True)
+        sentence = "half precision is summed in float32 and rounded at the end"
+        with self.case_context(attempt, "a window of 320 pixels", call):
+            match(got, expected, torch.finfo(dtype).eps * expected, sentence, self.axes["result"])
+
+    @robust
+    def test_wrong_arguments_are_refused(self, attempt: Attempt, draw: Draw) -> None:
+        """Channels beyond the last group are left out, or a result has no pixels, and nothing is said."""
+        x, weight, bias = draw.normal(2, 6, 5, 7), draw.normal(4, 6, 3, 2), draw.normal(4)
+        half = draw.normal(4, 3, 3, 2)
+        for told, args, *values in (
+            ("6 channels in 4 groups", (x, draw.normal(4, 1, 3, 2), None, 1, 0, 1, 4), 6, 4),
+            ("5 channels out in 2 groups", (x, draw.normal(5, 3, 3, 2), None, 1, 0, 1, 2), 5, 2),
+            ("groups=0", (x, weight, None, 1, 0, 1, 0), 0),
+            ("groups=-1", (x, weight, None, 1, 0, 1, -1), -1),
+            ("a weight of width 5 for 6 channels", (x, weight[:, :5]), 5),
+            ("a weight of width 1 for 6 channels", (x, weight[:, :1]), 1),
+            ("a weight of width 6 for 6 channels in 2 groups", (x, weight, None, 1, 0, 1, 2), 6),
+            ("a weight of width 3 for 6 channels", (x, half), 3),
+            ("a kernel of 6 rows for 5", (x, draw.normal(4, 6, 6, 2)), (6, "(6", "[6")),
+            ("a kernel of 8 columns for 7", (x, draw.normal(4, 6, 3, 8)), (8, "8)", "8]")),
+            ("a window of 8 rows for 5 + 2", (x, draw.normal(4, 6, 8, 1), None, 1, 1), (8, 7, "(8", "[8", "(7", "[7")),
+            ("a window of 10 columns for 7 + 2", (x, draw.normal(4, 6, 1, 4), None, 1, 1, 3), (10, 9, 4, 3)),
+            ("stride=0", (x, weight, None, 0), 0),
+            ("stride=(1, -2)", (x, weight, None, (1, -2)), -2),
+            ("dilation=0", (x, weight, None, 1, 0, 0), 0),
+            ("dilation=(-1, 1)", (x, weight, None, 1, 0, (-1, 1)), -1),
+            ("padding=-1", (x, weight, None, 1, -1), -1),
+            ("padding=(1, -2)", (x, weight, None, 1, (1, -2)), -2),
+            ("a bias of 3 for 4 channels", (x, weight, bias[:3]), 3),
+            ("a bias of 1 for 4 channels", (x, weight, bias[:1]), 1),
+            ("a bias of shape (4, 1)", (x, weight, bias[:, None]), ("(4, 1", "[4, 1")),
+        ):
+            args = tuple(v.to(attempt.device) if isinstance(v, Tensor) else v for v in args)
+            assert_raises(lambda a=args: attempt.conv2d.request(a, {}), *values, sentence=f"{told} is refused")
+
+
+CLAIMS = {
+    "Size|flipped|Padding|Groups|The bias|`stride`": "values",
+    "Dtype": "in_float32",
+    "Cost": "operation_count",
+}
+
+BUGS = KnownBugs(
+    """
+the kernel flipped
+    what is called convolution is cross-correlation: weight (0, 0) meets the first pixel.
+    weight.to(wide).unflatten  →  weight.to(wide).flip(2, 3).unflatten
+the kernel transposed
+    the third axis of the weight is height.
+    weight.to(wide).unflatten  →  (weight.mT if kh == kw else weight).to(wide).unflatten
+padding on one side
+    there are zeros on both sides.
+    F.pad(x.to(wide), (pw, pw, ph, ph))  →  F.pad(x.to(wide), (0, 2 * pw, 0, 2 * ph))
+the axes of padding swapped
+    height comes first; F.pad starts from the last axis.
+    F.pad(x.to(wide), (pw, pw, ph, ph))  →  F.pad(x.to(wide), (ph, ph, pw, pw))
+    if size[0] > room[0] or size[1] > room[1]:
+        →  size = min(size[0], height + 2 * pw), min(size[1], width + 2 * ph)
+        if size[0] > room[0] or size[1] > room[1]:
+the axes of stride swapped
+    height comes first.
+    unfold(2, size[0], sh).unfold(3, size[1], sw)  →  unfold(2, size[0], sw).unfold(3, size[1], sh)
+dilation ignored
+    weights stand d pixels apart.
+    size, room =  →  dh = dw = 1
+        size, room =
+channels dealt out to groups in turn
+    a group is a run of neighbours.
+    windows = windows.unflatten(1, (groups, share))  →  windows = windows.unflatten(1, (share, groups)).transpose(1, 2)
+output channels dealt out to groups in turn
+    output channel o belongs to group o // (out / groups).
+    weight.to(wide).unflatten(0, (groups, out // groups))
+        →  weight.to(wide).unflatten(0, (out // groups, groups)).transpose(0, 1)
+    windows, taps).flatten(1, 2)  →  windows, taps).transpose(1, 2).flatten(1, 2)
+the bias along the width
+    each output channel has one bias.
+    bias.to(wide)[:, None, None]  →  bias.to(wide)[torch.arange(result.shape[3]) % out]
+the bias left out
+    it is added to each output channel.
+    result = result + bias.to(wide)[:, None, None]  →  pass
+a mean instead of a sum
+    the products are added up.
+    windows, taps).flatten(1, 2)  →  windows, taps).flatten(1, 2) / (share * kh * kw)
+edges repeated
+    outside of the image there are zeros.
+    F.pad(x.to(wide), (pw, pw, ph, ph))  →  F.pad(x.to(wide), (pw, pw, ph, ph), mode="replicate")
+the last window lost
+    the size is the floor, plus one.
+    windows = windows.unflatten(1, (groups, share))
+        →  windows = windows[:, :, : max(1, windows.shape[2] - 1), : max(1, windows.shape[3] - 1)]
+        windows = windows.unflatten(1, (groups, share))
+half precision summed product by product
+    a sum in half precision stands still beside a large one: add up in float32.
+    result = torch.einsum("bgcyxij,gocij->bgoyx", windows, taps).flatten(1, 2)
+        →  result = torch.zeros((), dtype=x.dtype)
+        for i, j in ((i, j) for i in range(kh) for j in range(kw)):
+            tap = torch.einsum("bgcyx,goc->bgoyx", windows[..., i, j], taps[..., i, j])
+            result = result + tap.flatten(1, 2).to(x.dtype)
+the result left in float32
+    the result has the dtype of x.
+    return result.to(x.dtype)  →  return result
+""",
+)
+
+EQUIVALENT = (
+    WIDER,
+    Equivalent(r"→  result \+= ", "the result is a tensor of our own by then."),
+    Equivalent(r"→  if min\((dw, dh, sw, sh|pw, ph)\)", "a minimum has no order."),
+    Equivalent(r"float32\).*→.*float16\)", "a matrix product of half precision is summed in float32 all the same."),
+    Equivalent(r"bias\.to\(wide\)\[.*→.* bias\[", "the sum is in float32 all the same."),
+    Equivalent(r"raise ValueError\(f'weight has width", "the message holds the offending width all the same."),
+)

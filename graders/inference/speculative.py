@@ -1,0 +1,317 @@
+"""What verifying must give. The oracle goes row by row and place by place, in Python."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from dojo.contracts import (
+    Attempt,
+    Ban,
+    Call,
+    Contract,
+    Draw,
+    Equivalent,
+    KnownBugs,
+    assert_raises,
+    core,
+    match,
+    robust,
+)  # fmt: skip
+
+APART = 2e-3  # how far uniform numbers lie from any border
+GRID = (2 * torch.arange(128) + 1) / 256
+EVERY, SOME = -1, -2  # how many draft tokens are accepted in each row: all of them, or another number in each
+
+
+def row_by_row(
+    init: dict, params: dict, draft_tokens: Tensor, draft_probs: Tensor, target_probs: Tensor, accept_uniform: Tensor,
+    sample_uniform: Tensor,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    tensors = draft_tokens, draft_probs, target_probs, accept_uniform, sample_uniform
+    rows = [_row(*each) for each in zip(*(tensor.tolist() for tensor in tensors), strict=True)]
+    places = draft_tokens.shape[1] + 1
+    tokens = [row + [-1] * (places - len(row)) for row in rows]
+    return torch.tensor(tokens), torch.tensor([len(row) for row in rows])
+
+
+def _row(draft: list[int], q: list[list[float]], p: list[list[float]], accept: list[float], sample: float) -> list:
+    for place, token in enumerate(draft):
+        if not accept[place] * q[place][token] < p[place][token]:
+            rest = [max(a - b, 0.0) for a, b in zip(p[place], q[place], strict=True)]
+            return [*draft[:place], _drawn(rest if sum(rest) > 0 else p[place], sample)]
+    return [*draft, _drawn(p[-1], sample)]
+
+
+def _drawn(weights: list[float], uniform: float) -> int:
+    total, before = math.fsum(weights), 0.0
+    for token, weight in enumerate(weights):
+        before += weight / total
+        if before > uniform:
+            return token
+    return max(token for token, weight in enumerate(weights) if weight > 0)
+
+
+class TestSpeculativeVerify(Contract):
+    name = "speculative_verify"
+    oracle = row_by_row
+    variants = (row_by_row, row_by_row, row_by_row)
+    results = ("tokens", "lengths")
+    axes = {"tokens": "batch places", "lengths": "batch"}
+    differentiable = False
+    half = ()
+    off = {
+        "test_half_precision_is_computed_in_float32": "probabilities are float32 or float64",
+        "test_each_call_stands_alone": "other uniform numbers would leave [0, 1)",
+    }
+    ban = Ban(r"multinomial", ("torch.distributions.distribution.Distribution.__init__",))
+    cases = {
+        "some_are_accepted": {},
+        "all_are_accepted": {"accepted": EVERY},
+        "none_is_accepted": {"accepted": 0},
+        "a_draft_of_one": {"k": 1, "batch": 8},
+        "a_draft_of_six": {"k": 6, "batch": 14, "vocab": 12},
+        "the_first_of_many": {"k": 5, "accepted": 1},
+    }
+    more_shapes = {
+        "one_row": {"batch": 1, "accepted": 2},
+        "one_row_of_one": {"batch": 1, "k": 1, "accepted": EVERY},
+        "a_vocabulary_of_one": {"vocab": 1, "possible": 1, "accepted": EVERY},
+        "a_vocabulary_of_two": {"vocab": 2, "possible": 1, "k": 2},
+    }
+    hard_cases = {
+        "draft_and_target_alike": {"alike": True, "accepted": EVERY},
+        "every_token_possible": {"possible": 20, "batch": 12},
+        "one_possible_token_each": {"possible": 1, "accepted": 0},
+        "tokens_that_the_draft_never_gives": {"possible": 4, "unlikely": True, "batch": 12},
+    }
+    grows = {"rows": "batch", "the draft": "k", "the vocabulary": "vocab"}
+    growth_sizes = (8, 20)
+    timed = {"batch": 64, "k": 4, "vocab": 4096}
+    timed_scale = (1.0, 1.0)  # other inputs would bring choices near a border
+    time_limit = 15.0
+
+    @classmethod
+    def call(
+        cls, d: Draw, batch: int = 8, k: int = 3, vocab: int = 9, possible: int = 5, accepted: int = SOME,
+        alike: bool = False, unlikely: bool = False,
+    ) -> Call:  # fmt: skip
+        """Distributions over some tokens, one of which only the draft has, one only the target; numbers on a grid."""
+        rank = d.positions(vocab, batch, k + 1, vocab)
+        possible, shift = min(possible, vocab), int(vocab > possible and not alike)
+        q = d.normal(batch, k + 1, vocab, scale=1.2).masked_fill(rank >= possible, -torch.inf).softmax(-1)
+        gone = (rank < shift) | (rank >= possible + shift)
+        p = d.normal(batch, k + 1, vocab, scale=1.2).masked_fill(gone, -torch.inf).softmax(-1)
+        p = q.clone() if alike else p
+        count = {SOME: torch.arange(batch) % (k + 1), EVERY: torch.full((batch,), k)}.get(accepted)
+        count = torch.full((batch,), accepted) if count is None else count
+        place, given = torch.arange(k), (q > 0)[:, :k] != unlikely
+        taken, refused = place < count[:, None], place == count[:, None]
+        ratio = torch.where(q > 0, p.double() / q, 9.0 * (p > 0))[:, :k]  # of a token that the draft never gives: any
+        fits = torch.where(taken[..., None], ratio > 0.1, torch.where(refused[..., None], ratio < 0.9, True))
+        best = torch.where(refused[..., None], -ratio, ratio)  # where none fits well, the one that fits best
+        score = torch.where(fits, 99 + d.uniform(*fits.shape), best)
+        tokens = torch.where(given, score, -99.0).argmax(-1)
+        border = ratio.gather(-1, tokens[..., None])
+        side = torch.where(taken[..., None], border - GRID, torch.where(refused[..., None], GRID - border, 1.0))
+        accept = _on_grid(d, border, side > 0)
+        count = (accept < border.squeeze(-1)).long().cumprod(-1).sum(-1)
+        here = torch.arange(batch), count
+        rest = (p[here].double() - q[here] * (count < k)[:, None]).clamp_min(0)
+        borders = (rest / rest.sum(-1, keepdim=True)).cumsum(-1)
+        inputs = {"draft_tokens": tokens, "draft_probs": q[:, :k], "target_probs": p, "accept_uniform": accept}
+        return Call(inputs | {"sample_uniform": _on_grid(d, borders, torch.ones(batch, 128, dtype=torch.bool))})
+
+    @core
+    def test_the_first_token_has_the_distribution_of_the_target(self, attempt: Attempt, draw: Draw) -> None:
+        n, vocab, apart = 80, 5, 0.0
+        while apart < 0.25:  # in total variation
+            q, p, last = draw.normal(3, vocab, scale=1.2).softmax(-1)
+            apart = float((p - q).clamp_min(0).sum())
+        numbers = (torch.arange(n) + 0.5) / n
+        token, accept, sample = torch.cartesian_prod(torch.arange(vocab).float(), numbers, numbers).unbind(1)
+        rows = len(token)
+        call = Call(
+            {
+                "draft_tokens": token.long()[:, None],
+                "draft_probs": q.expand(rows, 1, vocab),
+                "target_probs": torch.stack([p, last]).expand(rows, 2, vocab),
+                "accept_uniform": accept[:, None],
+                "sample_uniform": sample,
+            }
+        )
+        told = f"every draft token, and {n} × {n} evenly spaced numbers"
+        with self.case_context(attempt, told, call):
+            callee, args, kwargs = self.prepare_call(attempt, call)
+            got = self.named(callee.request(args, kwargs)["value"])["tokens"].cpu()
+            first = got[:, 0].clamp(0, vocab - 1)
+            share = torch.zeros(vocab).double().index_add(0, first, q.double()[token.long()] / n**2)
+            sentence = "the first token has the distribution of the target, to within the grid"
+            match(share, p.double(), torch.full((vocab,), 2.0 / n).double(), sentence, "vocab")
+
+    @robust
+    def test_a_residual_of_zeros_is_replaced_by_the_target(self, attempt: Attempt, draw: Draw) -> None:
+        """Once in many tokens 0 is divided by 0, and the text goes on with token 0 or with nan."""
+        call = self.call(draw, accepted=0, alike=True)
+        q, tokens = call.inputs["draft_probs"], call.inputs["draft_tokens"]
+        rounded = q.scatter(-1, tokens[..., None], 1.02 * q.gather(-1, tokens[..., None]))
+        call = call.with_inputs(draft_probs=rounded, accept_uniform=torch.full(tokens.shape, 255 / 256))
+        borders = call.inputs["target_probs"][:, 0].double().cumsum(-1)
+        sample = _on_grid(draw, borders, torch.ones(len(tokens), 128, dtype=torch.bool))
+        self.verify(attempt, draw, "a residual of zeros", call.with_inputs(sample_uniform=sample))
+
+    @robust
+    def test_the_ends_accept_and_draw_what_is_possible(self, attempt: Attempt, draw: Draw) -> None:
+        """Once in millions of tokens one comes that has probability 0, or an id one behind the vocabulary."""
+        rows, vocab = 48, 600
+        ids, row = torch.arange(vocab), torch.arange(rows)
+        first, last = 3 + row % 5, vocab - 7 - row % 11
+        logits = draw.normal(rows, 2, vocab)
+        logits[(ids == first[:, None])[:, None].expand(rows, 2, vocab)] = 4.0
+        logits[(ids == last[:, None])[:, None].expand(rows, 2, vocab)] = 4.0
+        outside = (ids < first[:, None]) | (ids > last[:, None]) | ((ids == 300) & (row % 2 == 0)[:, None])
+        p = logits.masked_fill(outside[:, None], -torch.inf).softmax(-1)
+        q = torch.zeros(rows, 1, vocab).index_fill(-1, torch.tensor([300]), 1.0)
+        for u in (0.0, 1 - 2.0**-24):
+            inputs = {"draft_tokens": torch.full((rows, 1), 300), "draft_probs": q, "target_probs": p}
+            inputs |= {"accept_uniform": torch.zeros(rows, 1), "sample_uniform": torch.full((rows,), u)}
+            self.verify(attempt, draw, f"accept_uniform=0, sample_uniform={u:.8f}", Call(inputs))
+
+    @robust
+    def test_shapes_that_do_not_fit_are_refused(self, attempt: Attempt, draw: Draw) -> None:
+        """Distributions one place or one vocabulary apart broadcast, or are cut, and the text is quietly another."""
+        call = self.call(draw, batch=8, k=3, vocab=11)
+        p, q = call.inputs["target_probs"], call.inputs["draft_probs"]
+        wrong = {
+            "target_probs with k places": ({"target_probs": p[:, 1:]}, 3),
+            "target_probs with k + 2 places": ({"target_probs": torch.cat([p, p[:, :1]], 1)}, 5),
+            "another vocabulary of the draft": ({"draft_probs": q[..., :10]}, 10),
+            "another vocabulary of the target": ({"target_probs": p[..., :10]}, 10),
+            "another batch of the target": ({"target_probs": p[:7]}, 7),
+            "one row of the target": ({"target_probs": p[:1]}, 1),
+            "another batch of draft_tokens": ({"draft_tokens": call.inputs["draft_tokens"][:7]}, 7),
+            "another batch of accept_uniform": ({"accept_uniform": call.inputs["accept_uniform"][:1]}, 1),
+            "another batch of sample_uniform": ({"sample_uniform": call.inputs["sample_uniform"][:7]}, 7),
+        }
+        for told, (inputs, value) in wrong.items():
+            self.refuses(attempt, call.with_inputs(**inputs), told, value)
+
+    @robust
+    def test_tokens_and_numbers_outside_are_refused(self, attempt: Attempt, draw: Draw) -> None:
+        """Padding of -1 takes the probability of the last token, and a number of 1.0 an id behind the vocabulary."""
+        call = self.call(draw, batch=8, k=3, vocab=11)
+        for value in (-1, 11, 50):
+            tokens = call.inputs["draft_tokens"].clone()
+            tokens[2, 1] = value
+            self.refuses(attempt, call.with_inputs(draft_tokens=tokens), f"a draft token of {value}", value)
+        for name in ("accept_uniform", "sample_uniform"):
+            for value in (1.0, 1.5, -0.25):
+                uniform = call.inputs[name].clone()
+                uniform.view(8, -1)[3, -1] = value
+                told = (value, f"{value:.4f}", f"{value:.2f}", *((int(value), "1.") if value == 1 else ()))
+                self.refuses(attempt, call.with_inputs(**{name: uniform}), f"{value} in {name}", told)
+
+    def refuses(self, attempt: Attempt, call: Call, told: str, value: object) -> None:
+        callee, args, kwargs = self.prepare_call(attempt, call)
+        assert_raises(lambda: callee.request(args, kwargs), value, sentence=f"{told}: it is refused")
+
+
+def _on_grid(d: Draw, borders: Tensor, allowed: Tensor) -> Tensor:
+    """For each row of borders a number of the grid, exact in float32, that is allowed and near none of them."""
+    near = (GRID[:, None] - borders.unsqueeze(-2)).abs().amin(-1)
+    score = torch.where(near > APART, 1.0 + d.uniform(*near.shape), near.float())
+    return GRID[torch.where(allowed, score, near.float() - 9.0).argmax(-1)]
+
+
+CLAIMS = {
+    r"A draft token is accepted|One more token|It is drawn": "values|hard_cases|distribution_of_the_target|the_ends",
+    "A residual that sums": "residual_of_zeros",
+    "`lengths`": "values|hard_cases",
+    "No loops": "operation_count",
+}
+
+BUGS = KnownBugs(
+    """
+the ratio upside down
+    a token that the target likes better than the draft is always accepted.
+    fits = accept_uniform * q < p  →  fits = accept_uniform * p < q
+accepted only where p is at least q
+    where p is below q, a share of p / q is accepted.
+    fits = accept_uniform * q < p  →  fits = q <= p
+the number compared with p
+    a draft token is there with probability q already: the number is compared with p / q.
+    fits = accept_uniform * q < p  →  fits = accept_uniform < p
+acceptance goes on after a rejection
+    what was drafted behind a rejected token was drafted for another text.
+    count = fits.cumprod(-1).sum(-1)  →  count = fits.sum(-1)
+the residual in absolute value
+    only what the target has beyond the draft is missing.
+    squeeze(1)).clamp_min(0)  →  squeeze(1)).abs()
+the residual of the draft beyond the target
+    only what the target has beyond the draft is missing.
+    rest = (here - draft.gather(1, place).squeeze(1)).clamp_min(0)
+        →  rest = (draft.gather(1, place).squeeze(1) - here).clamp_min(0)
+drawn from the target after a rejection
+    tokens that the draft likes would come twice: as accepted drafts, and here.
+    rest = torch.where(rest.sum(-1, keepdim=True) > 0, rest, here)  →  rest = here
+the residual not normalised
+    it sums to the probability of a rejection, and not to 1.
+    cumulative = (rest / rest.sum(-1, keepdim=True)).cumsum(-1)  →  cumulative = rest.cumsum(-1)
+accepted by the next place's target
+    the target's place i is the distribution of the draft token i.
+    p = target_probs[:, :-1].gather(  →  p = target_probs[:, 1:].gather(
+the residual of the next place's target
+    the token is drawn for the place of the rejected one.
+    here = target_probs.gather(1, place)  →  here = target_probs.gather(1, (place + 1).clamp_max(k))
+the last draft place's target for the bonus
+    behind the last draft token the target has a distribution of its own.
+    here = target_probs.gather(1, place)  →  here = target_probs.gather(1, place.clamp_max(k - 1))
+the most probable token instead of a drawn one
+    a draw has the distribution, its most probable token has not.
+    drawn = torch.minimum(below.sum(-1), possible.amax(-1))  →  drawn = rest.argmax(-1)
+no bonus
+    where all are accepted, the pass has given one more distribution.
+    return tokens, count + 1
+        →  full = (count == k)[:, None] & (places == k)
+        return tokens.masked_fill(full, -1), (count + 1).clamp_max(k)
+the rejected token kept
+    the drawn token takes its place.
+    tokens = torch.where(places == count[:, None], drawn[:, None], kept)  →  tokens = kept
+the draft of the place before
+    q of place i is what the draft token i was drawn from.
+    q = draft_probs.gather(-1
+        →  draft_probs = draft_probs.roll(1, dims=1)
+        q = draft_probs.gather(-1
+lengths without the drawn token
+    the token behind the accepted ones counts.
+    return tokens, count + 1  →  return tokens, count
+the draft left behind the end
+    places behind the drawn token hold -1.
+    masked_fill(places > count[:, None], -1)  →  masked_fill(places > k, -1)
+a residual of zeros left as it is
+    0 / 0 is nan, and no id exceeds anything.
+    rest = torch.where(rest.sum(-1, keepdim=True) > 0, rest, here)
+        →
+the first id at a number of 0
+    an id of probability 0 is never drawn: the cumulative probability must exceed the number.
+    below = cumulative <= sample_uniform[:, None]  →  below = cumulative < sample_uniform[:, None]
+an id behind the vocabulary
+    in float32 the whole sum may stay below a number near 1.
+    drawn = torch.minimum(below.sum(-1), possible.amax(-1))  →  drawn = below.sum(-1)
+what is impossible accepted at a number of 0
+    a token of probability 0 is never accepted.
+    fits = accept_uniform * q < p  →  fits = accept_uniform * q <= p
+"""
+)
+
+EQUIVALENT = (
+    Equivalent(r"→.*minimum\(possible", "it is symmetric."),
+    Equivalent(r"arange.*, device=.*→", "it shows on a GPU alone."),
+    Equivalent(r"→.*(sum|amax|cumsum|cumprod)\(1\b", "the second axis is the last."),
+    Equivalent(r"→.*rest\.mean\(", "a mean is above 0 where a sum is."),
+    Equivalent(r"raise ValueError\(f.*  →", "the message names an offending number all the same."),
+    Equivalent(r"→.*draft_probs\[:, :2\]", "no token is drawn at a place behind the last."),
+    Equivalent(r"→.*places >= count", "the drawn token is written there next."),
+)

@@ -1,0 +1,259 @@
+"""What `attention_backward` must do. The oracle asks autograd, in float64, for a function with these gradients."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from dojo.contracts import (
+    AUTOGRAD,
+    FUSED,
+    WIDER,
+    Attempt,
+    Ban,
+    Call,
+    Contract,
+    Draw,
+    Equivalent,
+    KnownBugs,
+    assert_raises,
+    fail,
+    half_precisions,
+    match,
+    robust,
+    tensor,
+)
+from dojo.contracts.oracles import library
+
+Gradients = tuple[Tensor, ...]
+SOFTMAX = "nn.functional.softmax nn.functional.log_softmax _refs.softmax _refs.log_softmax"
+
+
+def by_autograd(
+    init: dict, params: dict, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, grad_out: Tensor,
+    causal: bool = False,
+) -> Gradients:  # fmt: skip
+    wide = torch.promote_types(q.dtype, torch.float32)
+    with torch.enable_grad():
+        leaves = [each.detach().to(wide).requires_grad_() for each in (q, k, v)]
+        weights = (visible(leaves[0] @ leaves[1].mT / q.shape[-1] ** 0.5, causal) - lse[..., None]).exp()
+        grad = grad_out.to(wide)
+        gain = grad @ leaves[2].mT - (grad * out).sum(-1, keepdim=True)
+        return tuple(each.to(q.dtype) for each in torch.autograd.grad((weights * gain).sum(), leaves))
+
+
+def rounded(
+    init: dict, params: dict, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, grad_out: Tensor,
+    causal: bool = False,
+) -> Gradients:  # fmt: skip
+    """All that enters a product is rounded to the dtype of the inputs, and so is what leaves it."""
+    wide, width = torch.promote_types(q.dtype, torch.float32), q.shape[-1] ** 0.5
+    weights = (visible(((q @ k.mT) / width).to(wide), causal) - lse[..., None]).exp()
+    gain = (grad_out @ v.mT).to(wide) - (grad_out.to(wide) * out.to(wide)).sum(-1, keepdim=True)
+    back = (weights * gain).to(q.dtype)
+    return back @ k / width, back.mT @ q / width, weights.to(q.dtype).mT @ grad_out
+
+
+def term_by_term(
+    init: dict, params: dict, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, grad_out: Tensor,
+    causal: bool = False,
+) -> Gradients:  # fmt: skip
+    """Products by broadcasting in base 2, what cancels in dS apart until the end, keys with the scale in them."""
+    wide, dtype = torch.promote_types(q.dtype, torch.float32), q.dtype
+    q, k, v, out, grad_out = (each.to(wide) for each in (q, k, v, out, grad_out))
+    k = k * q.shape[-1] ** -0.5
+    log_2 = 1.4426950408889634
+    weights = visible((q[..., :, None, :] * k[..., None, :, :]).sum(-1) * log_2 - lse[..., None] * log_2, causal).exp2()
+    gain = weights * (grad_out[..., :, None, :] * v[..., None, :, :]).sum(-1)
+    loss = weights * (grad_out * out).sum(-1, keepdim=True)
+    grad_q = (gain[..., None] * k[..., None, :, :]).sum(-2) - (loss[..., None] * k[..., None, :, :]).sum(-2)
+    grad_k = ((gain - loss)[..., None] * q[..., :, None, :]).sum(-3) * q.shape[-1] ** -0.5
+    return grad_q.to(dtype), grad_k.to(dtype), (weights[..., None] * grad_out[..., :, None, :]).sum(-3).to(dtype)
+
+
+def visible(scores: Tensor, causal: bool) -> Tensor:
+    s, t = scores.shape[-2:]
+    return scores.masked_fill(~torch.ones(s, t, dtype=torch.bool).tril(t - s), -torch.inf) if causal else scores
+
+
+def call(
+    d: Draw, shape: tuple = (2, 3), q_len: int = 5, k_len: int = 7, d_k: int = 3, d_v: int = 4, beyond: int = 0,
+    logit_scale: float = 1.6, high: float = 0.0, **causal: bool,
+) -> Call:  # fmt: skip
+    """What a forward pass left behind: of `beyond` more keys, or with a last key whose scores are all high."""
+    q, k = (d.normal(*shape, n, d_k, scale=logit_scale) for n in (q_len, k_len + beyond))
+    v, grad_out = d.normal(*shape, k_len + beyond, d_v), d.normal(*shape, q_len, d_v)
+    if high:
+        q = q.abs() + 0.1
+        k[..., -1, :] = high
+    wide = [each.double() for each in (q, k, v)]
+    scores = visible(wide[0] @ wide[1].mT / d_k**0.5, bool(causal.get("causal")))
+    out, lse = library(*wide, None if not causal else scores.isfinite()).float(), scores.logsumexp(-1).float()
+    inputs = {"q": q, "k": k[..., :k_len, :], "v": v[..., :k_len, :], "out": out, "lse": lse, "grad_out": grad_out}
+    return Call(inputs | causal, wide=("lse",))
+
+
+class TestAttentionBackward(Contract):
+    name = "attention_backward"
+    oracle = by_autograd
+    variants = (rounded, by_autograd, term_by_term)
+    results = ("grad_q", "grad_k", "grad_v")
+    axes = {"grad_q": "batch q_len d_k", "grad_k": "batch k_len d_k", "grad_v": "batch k_len d_v"}
+    differentiable = False
+    ban = FUSED | AUTOGRAD | Ban("softmax", tuple(f"torch.{name}" for name in SOFTMAX.split()))
+    call = call
+    cases = {
+        "a_batch": {"shape": (2,)},
+        "no_leading_dimensions": {"shape": ()},
+        "causal": {"q_len": 6, "k_len": 6, "causal": True},
+        "causal_and_more_keys": {"shape": (2,), "causal": True},
+        "wide_heads": {"shape": (2,), "d_k": 8, "logit_scale": 1.0},
+        "not_causal_by_name": {"shape": (2,), "causal": False},
+    }
+    more_shapes = {
+        "one_query": {"shape": (2,), "q_len": 1, "causal": True},
+        "one_key": {"shape": (2,), "k_len": 1},
+        "four_leading_dimensions": {"shape": (2, 1, 3, 2), "causal": True},
+        "one_of_each": {"shape": (), "q_len": 1, "k_len": 1, "d_k": 1, "d_v": 1, "causal": True},
+    }
+    hard_cases = {
+        "out_and_lse_of_more_keys": {"beyond": 4},
+        "hidden_scores_far_above_lse": {"shape": (2,), "high": 120.0, "causal": True},
+        "fewer_keys_than_queries": {"shape": (2,), "q_len": 7, "k_len": 3},
+    }
+    representative = ("a_batch", "causal", "causal_and_more_keys")
+    growth = {
+        "batch": lambda d, n: call(d, (n, 3), causal=True),
+        "heads": lambda d, n: call(d, (2, n), causal=True),
+    }
+    grows = {"queries": "q_len", "keys": "k_len", "d_k": "d_k", "d_v": "d_v"}
+    timed = {"shape": (2, 4), "q_len": 192, "k_len": 256, "d_k": 32, "d_v": 32, "logit_scale": 0.7, "causal": True}
+    time_limit = 12.0
+
+    @robust
+    @half_precisions
+    def test_lse_is_not_rounded_to_half_precision(self, attempt: Attempt, draw: Draw, dtype: torch.dtype) -> None:
+        """At 1000 the steps of bfloat16 are 4: weights are wrong by a factor of up to 7, and so is every gradient."""
+        q, k = torch.full((2, 3, 1), 40.0), torch.full((2, 6, 1), 25.0)  # scores of 1000, which half precision holds
+        v, grad_out = draw.normal(2, 6, 5), draw.uniform(2, 3, 5, low=0.5, high=1.5)
+        out, lse = v.mean(-2, keepdim=True).repeat(1, 3, 1), torch.full((2, 3), 1000 + math.log(6))
+        made = Call({"q": q, "k": k, "v": v, "out": out, "lse": lse, "grad_out": grad_out}, wide=("lse",)).cast(dtype)
+        with self.case_context(attempt, "six keys of the score 1000", made):
+            args, kwargs = self.arguments(made.to(attempt.device))
+            got = self.named(self.ready(attempt, made, dtype).request(args, kwargs)["value"])["grad_v"]
+            expected = made.inputs["grad_out"].double().sum(-2, keepdim=True).expand(2, 6, 5) / 6
+            sentence = "lse is not rounded to half precision"
+            match(tensor(got, attempt.device).cpu(), expected, 0.08 * expected, sentence, self.axes["grad_v"])
+
+    @robust
+    def test_results_carry_no_graph(self, attempt: Attempt, draw: Draw) -> None:
+        """The graph of a way back is kept beside that of the way forward, and the memory of a step doubles."""
+        for causal in (False, True):
+            callee, args, kwargs = self.prepare_call(attempt, call(draw, causal=causal))
+            answer = callee.ask(do="forward_backward", target=callee.target, args=args, kwargs=kwargs)
+            if any(isinstance(grad, Tensor) for grad in answer["inputs"]):
+                fail("results carry no graph", "a gradient flows back from the results to the inputs")
+
+    @robust
+    def test_causal_queries_without_keys_are_refused(self, attempt: Attempt, draw: Draw) -> None:
+        """Their weights are all hidden: gradients of 0 hide that inputs were swapped."""
+        tensors = tuple(call(draw, q_len=5, k_len=3).inputs.values())
+        sentence = "causal attention of 5 queries to 3 keys is refused"
+        assert_raises(lambda: attempt.attention_backward.request((*tensors, True), {}), 5, 3, sentence=sentence)
+
+
+CLAIMS = {
+    "`causal`\\*\\* lets": "values|hard_cases",
+    "`out` and `lse`": "hard_cases",
+    "No graph": "carry_no_graph",
+    "Dtype": "lse_is_not_rounded",
+}
+
+BUGS = KnownBugs(
+    """
+D left out
+    softmax takes from every weight what the others gain: dS is P∘(dP - D).
+    weights * (grad_weights - row_dot)  →  weights * grad_weights
+D a plain mean of dP
+    D is the mean of dP under the weights, not under equal ones.
+    row_dot = (grad_out * out).sum(dim=-1, keepdim=True)  →
+    grad_weights = grad_out @ v.transpose(-2, -1)
+        →  grad_weights = grad_out @ v.transpose(-2, -1)
+        row_dot = grad_weights.mean(dim=-1, keepdim=True)
+D summed over the queries
+    each query has a D of its own.
+    row_dot = (grad_out * out).sum(dim=-1, keepdim=True)
+        →  row_dot = (grad_out * out).sum(dim=-1, keepdim=True).sum(dim=-2, keepdim=True)
+D of the gradient alone
+    D is the product of the gradient and the output.
+    row_dot = (grad_out * out).sum(dim=-1, keepdim=True)  →  row_dot = grad_out.sum(dim=-1, keepdim=True)
+no scale
+    S has the factor 1/√d_k, so dQ and dK have it.
+    grad_q = grad_scores @ k * scale  →  grad_q = grad_scores @ k
+    grad_k = grad_scores.transpose(-2, -1) @ q * scale  →  grad_k = grad_scores.transpose(-2, -1) @ q
+scale twice
+    dS is the gradient of the scaled scores: the scale comes once, in dQ and dK.
+    grad_scores = weights * (grad_weights - row_dot)  →  grad_scores = weights * (grad_weights - row_dot) * scale
+no scale in the scores
+    the weights are those of the forward pass, whose scores were scaled.
+    scores = q @ k.transpose(-2, -1) * scale  →  scores = q @ k.transpose(-2, -1)
+no scale for the keys
+    queries and keys stand alike in S: both gradients have the factor.
+    grad_k = grad_scores.transpose(-2, -1) @ q * scale  →  grad_k = grad_scores.transpose(-2, -1) @ q
+scaled by the width of the values
+    a score is a sum of d_k products: the width of the values has no part in it.
+    math.sqrt(q.shape[-1])  →  math.sqrt(v.shape[-1])
+no mask
+    what a query did not see gets no gradient from it.
+    if causal:  →  if False:
+mask from the top left
+    the last query stands at the last key, however many keys there are.
+    torch.arange(t - s, t, device=q.device)[:, None]  →  torch.arange(s, device=q.device)[:, None]
+diagonal masked
+    a query sees the key at its own place.
+    torch.arange(t, device=q.device) > place  →  torch.arange(t, device=q.device) >= place
+weights multiplied by the mask
+    a hidden score may be so far above lse that its exponential is infinite, and 0 · inf is nan.
+    weights = weights.masked_fill(torch.arange(t, device=q.device) > place, 0.0)
+        →  weights = weights * (torch.arange(t, device=q.device) <= place)
+P(1 - P), as for a sigmoid
+    weights compete: the gradient of a score holds those of all weights in its row.
+    weights * (grad_weights - row_dot)  →  weights * (1 - weights) * grad_weights
+the derivative of softmax left out
+    dP is the gradient of the weights: softmax stands between them and the scores.
+    weights * (grad_weights - row_dot)  →  grad_weights - row_dot
+lse ignored
+    exp(S) is not divided by its sum.
+    weights = (scores - lse[..., None]).exp()  →  weights = scores.exp()
+softmax of the scores
+    lse says how the weights were normalised, over more keys perhaps than these; torch's softmax is not allowed.
+    weights = (scores - lse[..., None]).exp()  →  weights = torch.softmax(scores, dim=-1)
+dV from dO - out
+    V reaches the loss through O = PV alone: its gradient is Pᵀ dO.
+    grad_v = weights.transpose(-2, -1) @ grad_out  →  grad_v = weights.transpose(-2, -1) @ (grad_out - out)
+grad_q and grad_k from swapped factors
+    dQ is dS times the keys, dK is dS transposed times the queries.
+    grad_k = grad_scores.transpose(-2, -1) @ q * scale
+        →  grad_k = grad_scores.transpose(-2, -1) @ (grad_scores @ k) * scale
+lse rounded to half precision
+    lse is float32 because its rounding multiplies all weights of a row.
+    q, k, v, out, lse, grad_out = (each.detach().to(acc) for each in (q, k, v, out, lse, grad_out))
+        →  q, k, v, out, lse, grad_out = (each.detach().to(dtype).to(acc) for each in (q, k, v, out, lse, grad_out))
+the results left in float32
+    the results have the dtype of the inputs.
+    return grad_q.to(dtype), grad_k.to(dtype), grad_v.to(dtype)  →  return grad_q, grad_k, grad_v
+a graph on the results
+    what is made by formula is not to be differentiated once more.
+    q, k, v, out, lse, grad_out = (each.detach().to(acc) for each in (q, k, v, out, lse, grad_out))
+        →  q, k, v, out, lse, grad_out = (each.to(acc) for each in (q, k, v, out, lse, grad_out))
+"""
+)
+
+EQUIVALENT = (
+    WIDER,
+    Equivalent(r"q\.(shape|dtype|device).*→.*k\.(shape\[-1\]|dtype|device)", "queries and keys are alike in them."),
+    Equivalent(r"k\.shape\[-2\].*→.*v\.shape\[-2\]", "there are as many values as keys."),
+    Equivalent(r"device=", "it shows on a GPU alone."),
+)

@@ -1,0 +1,346 @@
+"""What `Tokenizer` must give. The oracle tries every pair in the order of learning over the whole piece."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from dojo.contracts import (
+    Attempt,
+    Callee,
+    Draw,
+    Equivalent,
+    GeneratorContract,
+    KnownBugs,
+    Label,
+    Section,
+    core,
+    fail,
+    robust,
+    shorter,
+)
+from dojo.contracts.plain import texts
+from dojo.contracts.plain.texts import KINDS, cut, invented_merges, mixed, pieces, prose
+from dojo.judge.protocol import Args, Kwargs
+from dojo.verdict.mismatch.plain import shown
+
+Merges = Sequence[Sequence[int]]
+CROSSING = ((97, 98), (99, 256), (256, 256), (98, 97))  # by rank, by place and by length: three other answers
+NESTED = ((97, 98), (256, 99), (32, 257), (99, 97), (257, 257), (49, 50), (195, 169), (97, 97))
+SPECIAL = ("<|end|>", "<|end|><|end|>", "[S]", "(.*)", "ab", "\n\n", "🙂", " ", "é")
+
+
+def encoded(merges: Merges, special_tokens: Sequence[str], text: str) -> list[int]:
+    ids = []
+    for number, part in enumerate(cut(text, special_tokens)):
+        if number % 2:
+            ids.append(256 + len(merges) + list(special_tokens).index(part))
+            continue
+        for piece in pieces(part):
+            found = list(piece.encode())
+            for rank, (first, second) in enumerate(merges):
+                found = texts.merged(found, (first, second), 256 + rank)
+            ids += found
+    return ids
+
+
+def decoded(merges: Merges, special_tokens: Sequence[str], ids: Sequence[int]) -> str:
+    def bytes_of(each: int) -> bytes:
+        if each < 256:
+            return bytes([each])
+        rank = each - 256
+        return b"".join(map(bytes_of, merges[rank])) if rank < len(merges) else names[rank - len(merges)].encode()
+
+    names = list(special_tokens)
+    return b"".join(map(bytes_of, ids)).decode(errors="replace")
+
+
+def smaller(call: tuple) -> Iterator[tuple]:
+    """The same with fewer merges at the end, where no id is asked for, and with less to encode or to decode."""
+    merges, special, given = call
+    if isinstance(given, str) and merges:
+        yield from ((merges[:count], special, given) for count in (len(merges) // 2, len(merges) - 1))
+    yield from ((merges, special, each) for each in shorter(given))
+
+
+def random_calls(count: int, kinds: Sequence[str] = KINDS, merges: int = 40) -> Callable[[Draw], Iterable[tuple]]:
+    """Merges that were made of one random text, in a random order, and another text to encode."""
+
+    def made(d: Draw) -> Iterator[tuple]:
+        for number in range(count):
+            pick = random.Random(1000 * d.seed + number)
+            yield invented_merges(pick, mixed(pick, 150, kinds), merges), (), mixed(pick, 60, kinds)
+
+    return made
+
+
+def with_special(d: Draw) -> Iterator[tuple]:
+    """Texts in which special tokens stand between others, and within each other."""
+    for number in range(10):
+        pick = random.Random(1000 * d.seed + number)
+        kinds = (*SPECIAL, "a", "b", "abc", "  ", "|", "e", "S", "12")
+        yield NESTED, tuple(pick.sample(SPECIAL, pick.randint(1, 6))), mixed(pick, 50, kinds)
+
+
+def random_ids(d: Draw) -> Iterator[tuple]:
+    """Ids in any order: their bytes are seldom UTF-8."""
+    pick = d.random()
+    for length in (5, 20, 60):
+        high = 256 + len(NESTED) + len(SPECIAL)
+        yield NESTED, SPECIAL, [pick.randrange(pick.choice((128, 256, high))) for _ in range(length)]
+
+
+class TokenizerContract(GeneratorContract):
+    """A method of a Tokenizer that is kept in the worker: the arguments are those of the constructor, then its own."""
+
+    off = {"test_global_state_is_left_alone": "rule 3 is off for text"}
+    simpler = smaller
+
+    @classmethod
+    def complete(cls) -> None:
+        cls.signature = replace(cls.signature, inputs=("merges", "special_tokens", *cls.signature.inputs[1:]))
+        super().complete()
+
+    def answer(self, attempt: Attempt, args: Args, kwargs: Kwargs) -> Any:
+        last = self.signature.inputs[-1]
+        own = {name: value for name, value in kwargs.items() if name != last}
+        kept = Callee(attempt, attempt.Tokenizer.keep(*args[:2], **own))
+        return kept.method(self.name, *args[2:], **({last: kwargs[last]} if last in kwargs else {}))
+
+    def words(self, args: Args, kwargs: Kwargs) -> str:
+        made = [*map(shown, args[:2]), *(f"{name}={shown(value)}" for name, value in kwargs.items())]
+        given = shown(args[2]) if len(args) > 2 else made.pop()
+        return f"Tokenizer({', '.join(made)}).{self.name}({given})"
+
+
+class TestEncode(TokenizerContract):
+    name = "encode"
+    oracle = encoded
+    base = (((97, 98),), ("<s>",), "ab")
+    claims = {
+        "the pair learnt first is merged first": lambda d: [
+            (CROSSING, (), "cabab bab aba"),
+            (((98, 99), (97, 98)), (), "abc abab"),
+            *random_calls(12, ("a", "b", "c", "ab", "ba", " ", "d"))(d),
+        ],
+        "all places are merged, from left to right": [
+            (((97, 97),), (), "aaaaa"),
+            (((97, 97), (256, 256)), (), "aaaaaaaaaaa aaa"),
+            (((97, 97), (97, 256)), (), "aaaa aaa"),
+            (((97, 98), (256, 256)), (), "abababab xabab"),
+        ],
+        "bytes are merged": [(((195, 169),), (), "éé è"), (((159, 153), (240, 256)), (), "🙂🙃"), ((), (), "漢é a")],
+        "pairs never cross a piece": [
+            (((97, 32), (32, 97), (97, 46), (50, 97)), (), "a a a. 2a a2 a.a"),
+            (((32, 32), (10, 10), (32, 97)), (), "a  a   a\n\na \n a  "),
+        ],
+        "a special token is its id": [
+            (NESTED, ("<|end|>",), "abc<|end|> abc<|end|>"),
+            (NESTED, ("<s>", "</s>", "<pad>"), "<s>abc</s><pad><pad> <s"),
+            (NESTED, ("abc", "ab", "abcd"), "xabcdex abcdex abde"),
+            (NESTED, ("ab", "bcd"), "abcd bcd"),
+            (NESTED, ("[S]", "|"), "word  [S]abc|abcS"),
+            ((), ("<|end|>",), "<|end|>"),
+        ],
+        "without special tokens they are plain text": [(NESTED, (), "abc<|endoftext|>abc"), (NESTED, (), "<s>")],
+        "merges may be lists": [([[98, 99], [97, 98]], ["<s>"], "abc<s>ab")],
+    }
+    edges = {
+        "text may hold any character": random_calls(14),
+        "special tokens may be any text": with_special,
+        "a text may be empty": [(NESTED, (), ""), (NESTED, ("<s>",), ""), ((), (), "")],
+        "every kind of white space": [
+            (((97, 98),), (), f"ab{kind}{kind}ab ab{kind}ab") for kind in KINDS if kind.isspace()
+        ],
+    }
+    refused = {
+        "a merge that names an id that is not there yet is refused": {
+            (((97, 98), (97, 257)), (), "a"): (257,),
+            (((97, 98), (300, 97)), (), "a"): (300,),
+            (((256, 97), (97, 98)), (), "a"): (256,),
+        },
+        "a merge of a negative id is refused": {(((97, 98), (-1, 97)), (), "a"): (-1,)},
+        "a special token that is empty or repeated is refused": {
+            (NESTED, ("<s>", ""), "a"): (),
+            (NESTED, ("<s>", "</s>", "<s>"), "a"): ("<s>",),
+        },
+    }
+    time_limit = 8.0
+
+    @cached_property
+    def timed(self) -> tuple:
+        text = prose(random.Random(1), 100_000, 3000)
+        return invented_merges(random.Random(1), text, 2000), (), text
+
+    def picture(self, call: tuple, got: Any, exact: Any) -> list[Section]:
+        """The text of both lists of ids, token by token."""
+        merges, special, _ = call
+        known = range(256 + len(merges) + len(special))
+        if not isinstance(got, (list, tuple)) or not all(type(each) is int and each in known for each in got):
+            return []
+        mine, right = (" | ".join(decoded(merges, special, [each]) for each in ids) for ids in (got, exact))
+        return [Section(Label.PATTERN, f"got {mine!r}, expected {right!r}")]
+
+    @core
+    def test_uses_only_what_is_allowed(self, attempt: Attempt, draw: Draw) -> None:
+        self.agrees(attempt, "nothing else does the work", (NESTED, (), prose(draw.random(), 2500, 90)))
+
+    @robust
+    def test_one_tokenizer_serves_many_texts(self, attempt: Attempt, draw: Draw) -> None:
+        """What it keeps of one text, a cache or a list, goes into the next; and what was encoded cannot be read."""
+        pick = draw.random()
+        kept = Callee(attempt, attempt.Tokenizer.keep(NESTED, SPECIAL))
+        known = [mixed(pick, 30, (*KINDS, *SPECIAL)) for _ in range(6)]
+        for text in [*known, "abc abc", "abc", *known, "abc abc"]:
+            ids = kept.method("encode", text)
+            self.agrees(attempt, "one tokenizer encodes many texts in turn", (NESTED, SPECIAL, text), ids)
+            if (read := kept.method("decode", ids)) != text:
+                fail("decode(encode(text)) is the text", f"of {text!r} it is {shown(read)}")
+
+
+class TestDecode(TokenizerContract):
+    name = "decode"
+    oracle = decoded
+    base = (((97, 98),), ("<s>",), [256])
+    claims = {
+        "the bytes of all ids are joined": [
+            (NESTED, (), [97, 258, 260, 98]),
+            ((), (), [240, 159, 153, 130, 226, 130, 172]),
+            (((130, 172), (226, 256)), (), [226, 130, 172, 226, 256, 257]),
+        ],
+        "special tokens have the bytes of their text": [
+            (NESTED, ("<s>", "é\n"), [264, 97, 265, 264, 258]),
+            ((), ("<s>", "</s>"), [257, 256]),
+        ],
+    }
+    edges = {
+        "what is no UTF-8 is replaced": lambda d: [
+            ((), ("<s>", "é"), [97, 255, 98, 226, 130, 256, 172, 240, 159, 257, 195]),
+            ((), (), [237, 160, 128, 192, 128, 244, 144, 128, 128]),
+            *random_ids(d),
+        ],
+        "there may be no ids": [(NESTED, (), [])],
+        "nothing is stripped": [((), (), [239, 187, 191, 32, 0, 13, 10, 97, 32, 10])],
+    }
+    refused = {
+        "an unknown id is refused": {
+            (NESTED, (), (97, 264)): (264,),
+            (NESTED, ("<s>", "</s>"), (97, 266)): (266,),
+            (NESTED, ("<s>",), (-1, 97)): (-1,),
+            ((), (), (97, 256)): (256,),
+        }
+    }
+
+
+CLAIMS = {
+    r"\*\*Ids 0 to 255": "bytes_are_merged|learnt_first|merges_may_be",
+    r"\*\*Special tokens\*\*": "special_token_is|special_tokens_may|special_tokens_have",
+    r"\*\*Without special": "without_special",
+    r"\*\*Pieces": "pairs_never_cross|white_space|any_character",
+    r"\*\*Each piece": "learnt_first|all_places|text_may_be_empty",
+    r"\*\*`decode`": "bytes_of_all|no_UTF|no_ids|nothing_is_stripped|have_the_bytes",
+    r"\*\*Round trip": "many_texts",
+    r"\*\*Time": "time_stays",
+}
+
+BUGS = KnownBugs(
+    """
+the longest match
+    the pair learnt first is merged, and not what makes the longest token.
+    ids.extend(merge(list(piece.encode()), self.ranks))
+        →  lengths = {pair: len(self.tokens[256 + rank]) for pair, rank in self.ranks.items()}
+        ids.extend(merge(list(piece.encode()), self.ranks, lengths))
+    def merge(ids: list[int], ranks: dict[tuple[int, int], int]) -> list[int]:
+        →  def merge(ids, ranks, lengths):
+    best = min(pairwise(ids), key=lambda pair: ranks.get(pair, len(ranks)))
+        →  best = max(pairwise(ids), key=lambda pair: lengths.get(pair, 0))
+the leftmost pair
+    of the pairs that are merges the one learnt first is merged, wherever it stands.
+    best = min(pairwise(ids), key=lambda pair: ranks.get(pair, len(ranks)))
+        →  best = min(pairwise(ids), key=lambda pair: pair not in ranks)
+the pair learnt last
+    merges are made in the order in which they were learnt.
+    best = min(pairwise(ids), key=lambda pair: ranks.get(pair, len(ranks)))
+        →  best = max(pairwise(ids), key=lambda pair: ranks.get(pair, -1))
+one merge per piece
+    merging goes on until no pair is a merge.
+    ids = left  →  return left
+one place of each pair merged
+    all places are merged.
+    left.append(256 + ranks[best])  →  return merge([*left, 256 + ranks[best]], ranks) + ids[place + 2 :]
+merged from the right
+    aaa becomes (aa)a: places are merged from left to right.
+    left, place = [], 0  →  left, place, ids = [], 0, ids[::-1]
+    if tuple(ids[place : place + 2]) == best:  →  if tuple(ids[place : place + 2][::-1]) == best:
+    ids = left  →  ids = left[::-1]
+no pieces
+    pairs never cross a piece: the space behind a word is none of its letters.
+    re.findall(PRETOKEN, part):  →  [part]:
+spaces stripped
+    the space before a word belongs to it, and would be lost.
+    merge(list(piece.encode()), self.ranks)  →  merge(list(piece.strip().encode()), self.ranks)
+characters for bytes
+    é is two bytes, and merges are of bytes.
+    merge(list(piece.encode()), self.ranks)
+        →  merge(list(piece.encode("latin-1", "replace")), self.ranks)
+ids off by one
+    merge 0 makes the id 256.
+    left.append(256 + ranks[best])  →  left.append(257 + ranks[best])
+special ids before the merges
+    special tokens have the ids behind the last merge.
+    self.special[token] = len(self.tokens)
+        →  self.special[token] = 256 + len(self.special)
+shortest special first
+    where several begin at one place, the longest is taken.
+    sorted(special_tokens, key=len, reverse=True)  →  sorted(special_tokens, key=len)
+special tokens as they were given
+    where several begin at one place, the longest is taken, and not the first of the list.
+    longest_first = sorted(special_tokens, key=len, reverse=True)  →  longest_first = special_tokens
+special tokens not escaped
+    they are plain strings: | and [ mean something else in a pattern.
+    "|".join(map(re.escape, longest_first))  →  "|".join(longest_first).replace("(", "[(]").replace("*", "[*]")
+specials split
+    a special token in the text is its id.
+    re.split(self.at_special, text) if self.special else [text]:  →  [text]:
+specials known without being given
+    a tokenizer without special tokens reads them as plain text.
+    for token in special_tokens:  →  for token in special_tokens or ["<|endoftext|>"]:
+    longest_first = sorted(special_tokens,  →  longest_first = sorted(self.special,
+decoded one id at a time
+    a token may end within a character: bytes are joined first.
+    b"".join(self.tokens[each] for each in ids).decode(errors="replace")
+        →  "".join(self.tokens[each].decode(errors="replace") for each in ids)
+bad bytes dropped
+    what is no UTF-8 becomes U+FFFD, so that nothing is lost without a word.
+    .decode(errors="replace")  →  .decode(errors="ignore")
+special tokens left out of the text
+    `decode` gives their text too.
+    self.tokens.append(token.encode())  →  self.tokens.append(b"")
+an unknown id  [raises]
+    a ValueError names the id.
+    if not 0 <= each < len(self.tokens):  →  if each < 0:
+negative ids from the end
+    -1 is no id, although a list has a last entry.
+    if not 0 <= each < len(self.tokens):  →  if each >= len(self.tokens):
+a merge of later ids taken
+    a merge can only join what was there before it.
+    if not 0 <= part < 256 + rank:  →  if not 0 <= part < 256 + len(merges):
+    self.tokens.append(self.tokens[first] + self.tokens[second])
+        →  self.tokens.append(b"".join(self.tokens[part] for part in (first, second) if part < len(self.tokens)))
+a merge of negative ids taken
+    -1 is no id.
+    if not 0 <= part < 256 + rank:  →  if not part < 256 + rank:
+special tokens twice
+    the same text would have two ids.
+    if not token or token in self.special:  →  if not token:
+"""
+)
+
+EQUIVALENT = (
+    Equivalent(
+        r"key=len, reverse=True\)  →.*special_tokens, reverse=True", "what begins like a longer one is smaller."
+    ),
+)

@@ -1,0 +1,283 @@
+"""What `train_bpe` must give. The oracle counts every pair of every piece anew in each round."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import islice, pairwise
+from typing import Any, NamedTuple
+
+from dojo.contracts import (
+    Attempt,
+    Draw,
+    Equivalent,
+    GeneratorContract,
+    KnownBugs,
+    Label,
+    Section,
+    core,
+    shorter,
+)
+from dojo.contracts.plain.texts import KINDS, cut, merged, mixed, pieces, prose
+
+SPECIAL = ("<|end|>", "<|end|><|end|>", "[S]", "(.*)", "the", "\n\n", "🙂", " ")
+HANDOUT = "low\nlow\nlow\nlow\nlow\nlower\nlower\nwidest\nwidest\nwidest" + "\nnewest" * 6
+
+
+class Round(NamedTuple):
+    """One round: how often each pair was seen, the bytes of the tokens known by then, and the pair that was taken."""
+
+    counts: Counter[tuple[int, int]]
+    tokens: list[bytes]
+    best: tuple[int, int]
+
+    def bytes_of(self, pair: tuple[int, int]) -> tuple[bytes, bytes]:
+        return self.tokens[pair[0]], self.tokens[pair[1]]
+
+
+def rounds(text: str, special_tokens: tuple[str, ...]) -> Iterator[Round]:
+    words = [list(piece.encode()) for part in cut(text, special_tokens)[::2] for piece in pieces(part)]
+    tokens = [bytes([byte]) for byte in range(256)]
+    while counts := Counter(pair for ids in words for pair in pairwise(ids)):
+        top = max(counts.values())
+        most = [pair for pair, count in counts.items() if count == top]
+        best = max(most, key=lambda pair: (tokens[pair[0]], tokens[pair[1]]))
+        yield Round(counts, list(tokens), best)
+        words = [merged(ids, best, len(tokens)) for ids in words]
+        tokens.append(tokens[best[0]] + tokens[best[1]])
+
+
+def trained(text: str, vocab_size: int, special_tokens: tuple[str, ...] = ()) -> list[tuple[int, int]]:
+    found = islice(rounds(text, special_tokens), vocab_size - 256 - len(special_tokens))
+    return [each.best for each in found]
+
+
+def with_special(d: Draw) -> list[tuple]:
+    """Texts in which special tokens stand between others, and within each other."""
+    pick = d.random()
+    kinds = (*SPECIAL, "a", "b", "ab", " ", "  ", "|", "e", "S")
+    chosen = [tuple(pick.sample(SPECIAL, pick.randint(1, 5))) for _ in range(12)]
+    return [(mixed(pick, 60, kinds), 266 + len(each), each) for each in chosen]
+
+
+def smaller(call: tuple) -> Iterator[tuple]:
+    """The same with fewer merges, then with less text."""
+    text, size, *special = call
+    least = 256 + len(special[0] if special else ())
+    yield from ((text, each, *special) for each in ((size + least) // 2, size - 1) if least < each < size)
+    yield from ((each, size, *special) for each in shorter(text))
+
+
+class TestTrainBpe(GeneratorContract):
+    name = "train_bpe"
+    oracle = trained
+    base = ("abab", 258, ("<s>",))
+    claims = {
+        "each round takes the most frequent pair": lambda d: [
+            ("aaab aaab", 259),
+            (HANDOUT, 268),
+            ("the cat sat on the mat, the rat sat on the cat", 280),
+            *((prose(d.random(), 1500, words), 256 + words) for words in (20, 60)),
+        ],
+        "bytes are merged": [("éé èè é ñ", 262), ("漢字 漢字 🙂🙂", 272)],
+        "a pair seen once still counts": [("abcd", 300), ("a bc", 257)],
+        "every place counts, replaced from left to right": [
+            ("aaa bcbc", 257),
+            ("aaaaa aaa xyxyxy", 262),
+            ("aaaa", 300),
+        ],
+        "of equals the greater as bytes": lambda d: [
+            ("ab ac", 257),
+            ("aab ccb", 260),
+            ("aaaa baba", 262),
+            *((mixed(random.Random(d.seed + n), n, ("a", "b", "aa", "ba", " b", " ")), 275) for n in range(20, 50, 3)),
+        ],
+        "pairs never cross a piece": [("ab.ab.ab. ab", 260), ("x1x1x1 1x 1x", 262), ("a  b  a  b\n\n a\n b", 262)],
+        "special tokens cut the text": [
+            ("ab<|end|>ab<|end|>ab", 259, ("<|end|>",)),
+            ("word  [S]word", 262, ("[S]",)),
+            ("ab<s>ba<s>ab", 260, ["<s>", "</s>", "<pad>"]),
+            ("xabcdex xabcdex abde", 262, ("abc", "ab", "abcd")),
+            ("xabcx xabcx abc", 262, ("ab", "abc")),
+            ("abcd abcd", 262, ("ab", "bcd")),
+            ("<|end|>", 300, ("<|end|>",)),
+        ],
+    }
+    edges = {
+        "special tokens may be any text": with_special,
+        "text may hold any character": lambda d: [(mixed(random.Random(d.seed + n), 70), 276) for n in range(12)],
+        "no pair may be left": [
+            ("", 300),
+            ("a b c", 300),
+            ("ab", 256),
+            ("abab", 300),
+            ("\0\0 \0", 258),
+            ("ab", 257, ("ab",)),
+        ],
+        "every kind of white space": [(f"a{kind}{kind}b a{kind}b", 264) for kind in KINDS if kind.isspace()],
+    }
+    refused = {
+        "a vocab_size that is too small is refused": {
+            ("ab", 255): (255,),
+            ("ab", 257, ("<a>", "<b>")): (257,),
+            ("", -1): (-1,),
+        },
+        "a special token that is empty or repeated is refused": {
+            ("ab", 300, ("<s>", "")): (),
+            ("ab", 300, ("<s>", "</s>", "<s>")): ("<s>",),
+        },
+    }
+    time_limit = 8.0  # pairs of counted pieces counted anew take 2 to 3, pieces that are not counted 20
+
+    @cached_property
+    def timed(self) -> tuple:
+        return prose(random.Random(1), 200_000, 500), 556
+
+    simpler = smaller
+
+    def picture(self, call: tuple, got: Any, exact: Any) -> list[Section]:
+        """How often the pairs of the first other merge were seen, and their bytes."""
+        both = zip(got, exact, strict=False) if isinstance(got, (list, tuple)) else ()
+        place = next((number for number, (mine, pair) in enumerate(both) if mine != pair), None)
+        if place is None:
+            return []
+        text, _, *special = call
+        seen = next(islice(rounds(text, *special or [()]), place, None))
+        told = []
+        for who, pair in (("got", got[place]), ("expected", exact[place])):
+            known = isinstance(pair, (list, tuple)) and tuple(pair) in seen.counts
+            words = "{!r} + {!r}".format(*seen.bytes_of(tuple(pair))) if known else "no pair of the text"
+            told.append(f"{who} {words}, seen {seen.counts[tuple(pair)] if known else 0} times")
+        return [Section(Label.PATTERN, f"in round {place}, counted from 0: {'; '.join(told)}")]
+
+    @core
+    def test_uses_only_what_is_allowed(self, attempt: Attempt, draw: Draw) -> None:
+        self.agrees(attempt, "nothing else does the work", (prose(draw.random(), 2500, 90), 261))
+
+
+CLAIMS = {
+    r"\*\*Ids 0 to 255": "bytes_are_merged|each_round",
+    r"\*\*The number of merges": "no_pair_may_be_left|each_round|special_tokens_cut",
+    r"\*\*Special tokens": "special_tokens_cut|special_tokens_may",
+    r"\*\*Pieces": "pairs_never_cross|white_space|any_character",
+    r"\*\*Each round": "each_round|every_place|seen_once",
+    r"\*\*Of equals": "of_equals",
+    r"\*\*Then it is": "from_left_to_right",
+    r"\*\*Time": "time_stays",
+}
+
+BUGS = KnownBugs(
+    """
+ties by first seen
+    of pairs seen equally often the one whose tokens are greater as bytes is learnt, wherever it stands.
+    best = max(counts, key=lambda pair: (counts[pair], tokens[pair[0]], tokens[pair[1]]))
+        →  best = max(counts, key=lambda pair: counts[pair])
+ties by the smaller
+    of pairs seen equally often the greater is learnt.
+    best = max(counts, key=lambda pair: (counts[pair], tokens[pair[0]], tokens[pair[1]]))
+        →  best = min(counts, key=lambda pair: (-counts[pair], tokens[pair[0]], tokens[pair[1]]))
+ties by ids
+    256 is greater than 98, but the token aa is smaller than b: the bytes decide.
+    best = max(counts, key=lambda pair: (counts[pair], tokens[pair[0]], tokens[pair[1]]))
+        →  best = max(counts, key=lambda pair: (counts[pair], pair))
+ties by the joined bytes
+    first tokens are compared, then second ones: b, a is greater than ab, c although bytes may be the same.
+    best = max(counts, key=lambda pair: (counts[pair], tokens[pair[0]], tokens[pair[1]]))
+        →  best = max(counts, key=lambda pair: (counts[pair], tokens[pair[0]] + tokens[pair[1]]))
+ties by the first token alone
+    where first tokens are equal, the second ones decide.
+    best = max(counts, key=lambda pair: (counts[pair], tokens[pair[0]], tokens[pair[1]]))
+        →  best = max(counts, key=lambda pair: (counts[pair], tokens[pair[0]]))
+pieces counted once each
+    a pair is seen as often as the pieces that hold it.
+    (list(piece.encode()), times) for  →  (list(piece.encode()), 1) for
+characters for bytes
+    é is two bytes, and a character beyond Latin has up to four.
+    (list(piece.encode()), times) for  →  (list(piece.encode("latin-1", "replace")), times) for
+across pieces
+    the last letter of a word and the space behind it are no pair.
+    re.findall(PRETOKEN, part))  →  [part])
+pieces without their spaces
+    the space before a word belongs to it.
+    seen = Counter(piece for  →  seen = Counter(piece.strip() for
+cut at white space
+    punctuation and digits are pieces of their own, and white space is one too.
+    re.findall(PRETOKEN, part))  →  part.split())
+vocab_size taken for merges
+    256 ids are bytes, and special tokens have ids too.
+    while len(merges) < rounds and  →  while len(merges) < vocab_size and
+specials not counted
+    special tokens take ids of the vocabulary, so fewer merges are learnt.
+    while len(merges) < rounds and  →  while len(merges) < vocab_size - 256 and
+specials merged
+    special tokens cut the text, and take no part.
+    parts = parts_of(text, special_tokens)
+        →  parts_of("", special_tokens)
+        parts = [text]
+specials deleted
+    what stands on either side of a special token is no neighbour.
+    parts = parts_of(text, special_tokens)  →  parts = ["".join(parts_of(text, special_tokens))]
+the shortest special token first
+    where several begin at one place, the longest is taken.
+    sorted(special_tokens, key=len, reverse=True)  →  sorted(special_tokens, key=len)
+special tokens as they were given
+    where several begin at one place, the longest is taken, and not the first of the list.
+    longest_first = sorted(special_tokens, key=len, reverse=True)  →  longest_first = special_tokens
+special tokens not escaped
+    they are plain strings: | and [ mean something else in a pattern.
+    "|".join(map(re.escape, longest_first))  →  "|".join(longest_first).replace("(", "[(]").replace("*", "[*]")
+pairs seen once refused
+    a pair seen once still counts.
+    while len(merges) < rounds and counts:  →  while len(merges) < rounds and max(counts.values(), default=0) > 1:
+merged from the right
+    aaa becomes (aa)a: places are replaced from left to right.
+    ids[:] = merged(ids, best, len(tokens))  →  ids[:] = merged(ids[::-1], best[::-1], len(tokens))[::-1]
+overlapping places counted once
+    every adjacent place counts: aaa has the pair aa twice.
+    while len(merges) < rounds and counts:
+        →  from itertools import groupby
+        def without_overlaps():
+            found = Counter()
+            for ids, times in pieces:
+                for token, run in groupby(ids):
+                    length = len(list(run))
+                    found[token, token] += times * (length // 2)
+                for pair in pairwise(ids):
+                    if pair[0] != pair[1]:
+                        found[pair] += times
+            return +found
+        while len(merges) < rounds and (counts := without_overlaps()):
+counts not kept up to date around a merge
+    what the pair's neighbours were paired with is seen less often.
+    add(counts, ids, -times)  →  counts[best] -= times * list(pairwise(ids)).count(best)
+new pairs not counted
+    the new token and its neighbours are pairs too.
+    add(counts, ids, +times)
+        →  for pair in pairwise(ids):
+            counts[pair] += times * (len(tokens) not in pair)
+a pair counted once in each piece
+    every place counts, banana has the pair an twice.
+    for pair in pairwise(ids):  →  for pair in set(pairwise(ids)):
+one place of each piece replaced
+    the pair is replaced everywhere.
+    found.append(new)  →  return [*found, new, *ids[place + 2 :]]
+no pair left  [raises]
+    a short text has fewer merges than were asked for.
+    while len(merges) < rounds and counts:  →  while len(merges) < rounds:
+a vocabulary that is too small gives no merges
+    it cannot hold the bytes and the special tokens: a ValueError says so.
+    if rounds < 0:  →  if rounds < -1000:
+"""
+)
+
+EQUIVALENT = (
+    Equivalent(
+        r"key=len, reverse=True\)  →.*special_tokens, reverse=True", "what begins like a longer one is smaller."
+    ),
+    Equivalent(
+        r"if best in pairwise.*→  if True", "a piece without the pair stays as it is; it takes a little longer."
+    ),
+    Equivalent(r"\+times\)  →  add\(counts, ids, times\)", "the same number."),
+)

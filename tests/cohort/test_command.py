@@ -1,0 +1,125 @@
+"""`cohort`, as a teacher runs it: a class of few, stopped and killed on the way."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dojo.cohort import command
+from dojo.content import catalog
+from dojo.content.catalog import ROOT
+
+SOFTMAX = catalog.katas()["softmax"].master.read_text("utf-8")
+WRONG = SOFTMAX.replace(".amax(", ".amin(")
+
+
+@pytest.fixture
+def handed_in(tmp_path: Path) -> Path:
+    for name, source in {"ada": SOFTMAX, "bob": WRONG, "eve": "while True: pass\n", "zoë": SOFTMAX}.items():
+        (tmp_path / "in" / name).mkdir(parents=True)
+        (tmp_path / "in" / name / "softmax.py").write_text(source, "utf-8")
+    return tmp_path / "in"
+
+
+def started(*words: object) -> subprocess.Popen[str]:
+    line = [sys.executable, "-m", "dojo", "cohort", *map(str, words), "--katas", "softmax", "--no-sandbox"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen(line, cwd=ROOT, start_new_session=True, env=os.environ | {"COLUMNS": "100"}, **pipes)
+
+
+def count(database: Path) -> int:
+    try:
+        with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as connection:
+            return connection.execute("select count(*) from result").fetchone()[0]
+    except sqlite3.Error:
+        return 0
+
+
+def stopped_by(number: int, folder: Path, *words: object) -> str:
+    """What the command says when this signal reaches it after one more result."""
+    before, running = count(folder / "cohort.sqlite"), started(*words)
+    until = time.monotonic() + 60
+    while count(folder / "cohort.sqlite") == before and running.poll() is None and time.monotonic() < until:
+        time.sleep(0.02)
+    running.send_signal(number)
+    return running.communicate(timeout=60)[0]
+
+
+def test_a_class_that_is_stopped_and_killed_on_the_way_is_graded_whole(handed_in: Path, tmp_path: Path) -> None:
+    out = tmp_path / "results"
+    words = (handed_in, "--out", out, "--workers", 1)
+    assert "the same command grades the rest" in stopped_by(signal.SIGINT, out, *words)
+    first = count(out / "cohort.sqlite")
+    assert 0 < first < 4
+    stopped_by(signal.SIGKILL, out, *words)
+    running = started(*words)
+    said, _ = running.communicate(timeout=120)
+    assert running.returncode == 0, said
+    assert "4 attempts of 4 students: 2 passed" in said
+    rows = list(csv.DictReader((out / "results.csv").read_text("utf-8-sig").splitlines()))
+    verdicts = {row["student"]: row["verdict"] for row in rows}
+    assert verdicts == {"ada": "passed", "bob": "failed", "eve": "broken", "zoë": "passed"}
+    assert (out / "feedback" / "zoë.html").exists()
+
+    again = started(*words)
+    assert "everything handed in has a result" in again.communicate(timeout=60)[0]
+
+
+def test_a_seed_is_committed_to_before_it_is_told(
+    tmp_path: Path, handed_in: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret = tmp_path / "secret"
+    running = started(handed_in, "--out", tmp_path / "results", "--seed-from", secret)
+    said, _ = running.communicate(timeout=60)
+    assert running.returncode == 0, said
+    assert not (tmp_path / "results").exists()
+    told = secret.read_text("utf-8").strip()
+    assert told not in said
+    assert command._commitment(told) in said
+    assert re.search(r"The same command|the same command", said)
+    assert command._seed_of(told) == int(told[:7], 16)
+    assert secret.stat().st_mode & 0o777 == 0o600
+    (tmp_path / "notes").write_text("buy milk", "utf-8")
+    with pytest.raises(catalog.Trouble, match="64 hexadecimal digits"):
+        command._secret(tmp_path / "notes")
+
+
+def test_what_arrives_in_a_watched_folder_is_graded(tmp_path: Path) -> None:
+    arriving, out = tmp_path / "in", tmp_path / "results"
+    (arriving / "ada").mkdir(parents=True)
+    (arriving / "ada" / "softmax.py").write_text(SOFTMAX, "utf-8")
+    running = started("--watch", arriving, "--out", out, "--workers", 1)
+    assert running.stdout is not None
+    said = list(itertools.takewhile(lambda line: not line.startswith("watching"), running.stdout))
+    assert "1 attempts of 1 students: 1 passed\n" in said
+    (arriving / "bob").mkdir()
+    (arriving / "bob" / "softmax.py").write_text(WRONG, "utf-8")
+    said = list(itertools.takewhile(lambda line: not line.startswith("watching"), running.stdout))
+    assert "2 attempts of 2 students: 1 passed\n" in said
+    assert "bob" in (out / "results.csv").read_text("utf-8-sig")
+    running.send_signal(signal.SIGINT)
+    assert running.wait(timeout=60) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "name the SUBMISSIONS"),
+        (("nowhere",), "there is nothing at nowhere"),
+        (("{}", "--rubric", "none.toml"), "none.toml cannot be read"),
+    ],
+)
+def test_mistakes_of_a_teacher_are_told(words: tuple[str, ...], said: str, handed_in: Path, tmp_path: Path) -> None:
+    running = started(*(word.format(handed_in) for word in words), "--out", tmp_path / "results")
+    assert said in running.communicate(timeout=60)[0]
+    assert running.returncode == 2

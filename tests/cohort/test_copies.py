@@ -1,0 +1,165 @@
+"""Copies: what is the same up to names, comments and order is listed, what two people wrote is not."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from itertools import combinations
+
+import pytest
+
+from dojo.cohort.copies import ENOUGH, Pair, pairs
+from dojo.cohort.records import Submitted
+from dojo.content import catalog, master
+from tests.candidates import right_attempts
+
+KATAS = catalog.katas()
+MINE = '''
+import torch
+from torch import Tensor, nn
+
+
+def heads_apart(x: Tensor, num_heads: int) -> Tensor:
+    """The last axis as heads."""
+    return x.view(*x.shape[:-1], num_heads, x.shape[-1] // num_heads).transpose(1, 2)
+
+
+def weights(scores: Tensor, mask: Tensor | None) -> Tensor:
+    if mask is not None:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    found = scores.float().softmax(dim=-1)
+    if mask is not None:
+        found = found * mask
+    return found.to(scores.dtype)
+
+
+class GroupedQueryAttention(nn.Module):
+    def __init__(self, d_model, num_heads, num_kv_heads, *, device=None, dtype=None):
+        super().__init__()
+        if d_model % num_heads or num_heads % num_kv_heads:
+            raise ValueError(f"{d_model} dimensions, {num_heads} heads, {num_kv_heads} groups do not divide")
+        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
+        narrow = d_model // num_heads * num_kv_heads
+        self.q_proj = nn.Linear(d_model, d_model, bias=False, device=device, dtype=dtype)
+        self.k_proj = nn.Linear(d_model, narrow, bias=False, device=device, dtype=dtype)
+        self.v_proj = nn.Linear(d_model, narrow, bias=False, device=device, dtype=dtype)
+        self.o_proj = nn.Linear(d_model, d_model, bias=False, device=device, dtype=dtype)
+
+    def forward(self, x, mask=None):
+        q = heads_apart(self.q_proj(x), self.num_heads)
+        k = heads_apart(self.k_proj(x), self.num_kv_heads).repeat_interleave(self.num_heads // self.num_kv_heads, 1)
+        v = heads_apart(self.v_proj(x), self.num_kv_heads).repeat_interleave(self.num_heads // self.num_kv_heads, 1)
+        scores = (q / q.shape[-1] ** 0.5) @ k.transpose(-1, -2)
+        return self.o_proj((weights(scores, mask) @ v).transpose(1, 2).flatten(2))
+'''
+RENAMED = {"heads_apart": "split", "weights": "attention_probs", "scores": "logits", "found": "p", "narrow": "kv_width"}
+
+
+def handed_in(**sources: str) -> list[Submitted]:
+    return [Submitted(student, "gqa", f"{student}/gqa.py", source) for student, source in sources.items()]
+
+
+def only(found: list[Pair]) -> Pair:
+    (pair,) = found
+    return pair
+
+
+def renamed(source: str) -> str:
+    return re.sub("|".join(rf"\b{name}\b" for name in RENAMED), lambda found: RENAMED[found[0]], source)
+
+
+def reordered(source: str) -> str:
+    parts = source.split("\n\n\n")
+    return "\n\n\n".join([parts[0], *parts[:0:-1]])
+
+
+def commented(source: str) -> str:
+    told = re.sub(r"^( +)(return|if)", r"\1# this is mine,\n\1# and mine alone\n\1\2", source, flags=re.MULTILINE)
+    return told.replace('"""The last axis as heads."""', '"""Takes the heads\n    apart."""')
+
+
+@pytest.mark.parametrize("change", [renamed, reordered, commented, lambda s: commented(reordered(renamed(s)))])
+def test_a_copy_with_other_names_order_and_comments_is_listed(change) -> None:
+    pair = only(pairs(handed_in(ada=MINE, bob=change(MINE)), KATAS))
+    assert pair.second is not None
+    assert (pair.first.student, pair.second.student) == ("ada", "bob")
+    assert pair.share > 0.9
+
+
+def test_names_and_comments_count_for_nothing() -> None:
+    assert only(pairs(handed_in(ada=MINE, bob=commented(renamed(MINE))), KATAS)).share == 1
+
+
+def test_right_attempts_of_other_people_are_not_listed() -> None:
+    assert pairs(handed_in(ada=MINE, **right_attempts("gqa")), KATAS) == []
+
+
+def test_of_right_attempts_few_pairs_are_listed() -> None:
+    tracks = ("attention", "positions", "feedforward", "blocks", "losses")
+    by_kata = {name: right_attempts(name) for name, kata in KATAS.items() if kata.track in tracks}
+    attempts = [Submitted(who, kata, who, text) for kata, found in by_kata.items() for who, text in found.items()]
+    possible = sum(len(list(combinations(found, 2))) for found in by_kata.values())
+    assert possible > 200
+    assert sum(pair.second is not None for pair in pairs(attempts, KATAS)) < 0.05 * possible
+
+
+def test_the_solution_handed_in_is_listed() -> None:
+    solution = master.read_text(KATAS["gqa"].master)
+    pair = only(pairs(handed_in(ada=renamed(solution), bob=MINE), KATAS))
+    assert (pair.first.student, pair.second, pair.share) == ("ada", None, 1)
+
+
+def test_the_stub_that_all_were_handed_out_is_no_copy() -> None:
+    stub = master.stub_text(KATAS["gqa"])
+    started = stub.replace("raise NotImplementedError", "return x + 1")
+    assert pairs(handed_in(ada=stub, bob=stub, eve=started), KATAS) == []
+
+
+def test_what_is_copied_into_something_longer_is_listed() -> None:
+    longer = MINE + "\n\n".join(f"def unused_{n}(a, b):\n    return [a * {n}, b - {n}]\n" for n in range(60))
+    pair = only(pairs(handed_in(ada=MINE, bob=longer), KATAS))
+    assert pair.of_first > 0.9 > ENOUGH > pair.of_second
+
+
+def test_another_kata_is_another_matter() -> None:
+    ada, bob = handed_in(ada=MINE, bob=MINE)
+    assert pairs([ada, Submitted(bob.student, "mha", bob.path, bob.source)], KATAS) == []
+
+
+def test_the_likest_come_first() -> None:
+    half = MINE.replace(
+        "    def forward",
+        "    def other(self, a, b, c):\n        return {a: [b] for b in c}, b[a:c]\n\n    def forward",
+    )
+    found = pairs(handed_in(ada=MINE, bob=half, eve=renamed(MINE)), KATAS)
+    assert [pair.share for pair in found] == sorted((pair.share for pair in found), reverse=True)
+    assert len(found) == 3
+
+
+def test_what_python_cannot_read_is_held_against_the_others_as_far_as_it_goes() -> None:
+    broken = renamed(MINE) + '\n\nx = """never closed'
+    assert only(pairs(handed_in(ada=MINE, bob=broken), KATAS)).share > 0.9
+    assert pairs(handed_in(ada="\0\ud800(((", bob="\0\ud800((("), KATAS) == []
+
+
+def test_shares_are_the_same_in_every_process() -> None:
+    code = (
+        "import sys; from dojo.content import catalog; from dojo.cohort import copies, records\n"
+        "both = [records.Submitted(name, 'gqa', name, text) for name, text in zip('ab', sys.argv[1:])]\n"
+        "print([(pair.of_first, pair.of_second) for pair in copies.pairs(both, catalog.katas(), enough=0)])"
+    )
+    sources = [MINE, right_attempts("gqa")["einsum"]]
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", code, *sources],
+            env={"PYTHONHASHSEED": seed},
+            cwd=catalog.ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert said[0] == said[1]
+    assert said[0].startswith("[(0.")
