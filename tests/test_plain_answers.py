@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dojo.content.signature import signature_of
 from dojo.contracts.checks.timing import race
-from dojo.contracts.plain import texts
+from dojo.contracts.plain import programs, texts
 from dojo.contracts.plain.shrinking import TRIES, shorter, smallest
 from dojo.judge.fork_server import ForkServer
 from dojo.judge.proxy import Attempt
@@ -153,18 +155,82 @@ def test_a_step_takes_rows_of_ids_alone(prefixes: Any) -> None:
         drivers.scored(lambda step: step(prefixes), MODEL, [], {})
 
 
-@pytest.mark.filterwarnings("ignore:The .grad attribute")
-def test_a_program_runs_on_what_the_attempt_makes() -> None:
-    def leaf(value: float) -> torch.Tensor:
-        made = torch.tensor(value, dtype=torch.float64, requires_grad=True)
-        made.retain_grad()
-        return made
+class Kept:
+    """A number that hands what is done with it to a tensor of its own."""
 
+    def __init__(self, value: Any) -> None:
+        self.inner = value if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=torch.float64)
+        self.inner = self.inner if self.inner.requires_grad else self.inner.requires_grad_()
+        self.inner.retain_grad()
+
+    data = property(lambda self: self.inner.item())
+    grad = property(lambda self: 0 if self.inner.grad is None else self.inner.grad.item())
+
+    def backward(self) -> None:
+        self.inner.backward(retain_graph=True)
+
+    def __neg__(self) -> Kept:
+        return Kept(-self.inner)
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda: Kept(getattr(self.inner, name)())
+
+
+def _operator(name: str) -> Any:
+    return lambda self, other: Kept(getattr(self.inner, name)(other.inner if isinstance(other, Kept) else other))
+
+
+for _each in "add sub mul truediv pow radd rsub rmul rtruediv".split():
+    setattr(Kept, f"__{_each}__", _operator(f"__{_each}__"))
+
+
+def test_a_program_runs_on_what_the_attempt_makes() -> None:
     lines = [["leaf", 2.0], ["leaf", -3.0], ["*", 0, 1], ["**", 0, ["number", 2]], ["+", 2, 3], ["*", 4, 0]]
-    told = drivers.program(leaf, [*lines, ["/", ["number", 1.0], 0], ["neg", 6], ["tanh", 7], ["backward", 5]])
-    assert told["data"][5].item() == -4
-    assert [told["grad"][each].item() for each in (0, 1)] == [0, 4]
-    assert told["data"][8].item() == pytest.approx(-0.46211715)
+    told = drivers.program(Kept, [*lines, ["/", ["number", 1.0], 0], ["neg", 6], ["tanh", 7], ["backward", 5]])
+    assert told["data"][5] == -4
+    assert told["grad"][:2] == [0, 4]
+    assert told["data"][8] == pytest.approx(-0.46211715)
+
+
+def test_a_program_repeats_lines_and_tells_of_some_objects() -> None:
+    lines = [["leaf", 1.0], ["again", 3, [["+", -1, 0], ["*", -1, ["number", 2]]]], ["backward", -1]]
+    assert drivers.program(Kept, lines, [0, -1]) == {"data": [1.0, 22.0], "grad": [22.0, 1.0]}
+
+
+@pytest.mark.parametrize(("lie", "told"), [(torch.tensor(2.0), "a Tensor"), (type("Near", (float,), {})(2), "a Near")])
+def test_a_program_tells_what_is_no_number(lie: Any, told: str) -> None:
+    made = type("Value", (), {"data": lie, "grad": 0.0})
+    assert drivers.program(lambda value: made(), [["leaf", 2.0]]) == {"data": [told], "grad": [0.0]}
+
+
+def test_a_class_that_is_no_module_is_called_by_its_constructor(tmp_path: Path) -> None:
+    (tmp_path / "master.py").write_text("class Value:\n    def __init__(self, data: float, name: str = ''): ...\n")
+    assert signature_of(tmp_path / "master.py", "Value").inputs == ("data", "name")
+
+
+KNOWN = "c = a * b; d = a ** 2; e = c + d; f = e * a; f.backward()"
+
+
+def test_a_program_is_read_and_written() -> None:
+    lines = programs.program(f"{KNOWN}; g = 1 - f.exp()", a=2.0, b=-3.0)
+    text = "a = Value(2.0)\nb = Value(-3.0)\n" + KNOWN.replace("; ", "\n") + "\ng = f.exp()\nh = 1 - g"
+    assert programs.written(lines) == text
+
+
+def test_torch_tells_what_a_program_gives() -> None:
+    exact = programs.by_torch(programs.program(f"{KNOWN}; f.backward()", a=2.0, b=-3.0))
+    assert [exact[name] for name in ("f.data", "a.grad", "b.grad", "f.grad")] == [-4, 0, 8, 2]
+
+
+def test_the_smallest_program_that_fails_is_found() -> None:
+    lines = programs.program("c = a * b; d = c.tanh(); e = d + a; f = e * e; f.backward()", a=0.5, b=0.7)
+
+    def fails(call: Any) -> bool:
+        words = [word for word, *_ in call[0]]
+        return "tanh" in words and "backward" in words
+
+    (least,) = smallest((lines,), fails, programs.simpler)
+    assert programs.written(least).split("\n")[1:] == ["b = a.tanh()", "b.backward()"]
 
 
 @given(st.integers(0, 10**6))

@@ -50,6 +50,8 @@ def signature_of(master: Path, name: str) -> Signature:
             return _of(node, skip=0)
         if isinstance(node, ast.ClassDef) and node.name == name:
             methods = {each.name: each for each in _members(tree, node)}
+            if "forward" not in methods:  # no module: what is called is the class itself
+                return _of(methods["__init__"], skip=1)
             found = _of(methods["forward"], skip=1)
             if "__init__" not in methods:
                 return found

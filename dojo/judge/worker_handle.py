@@ -41,6 +41,7 @@ ANSWERS: dict[str, Keys] = {
     "observe": {"readings": dict},
     "stage": {"value": protocol.Remote},
     "go": {"value": protocol.Remote},
+    "program": {"data": list, "grad": list},
     "run_test": {"answer": str, "because": dict},
     "scored": {"value": object, "calls": list},
 }

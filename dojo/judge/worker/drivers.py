@@ -116,31 +116,46 @@ METHODS = ("exp", "log", "tanh", "relu")
 OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "**": operator.pow}
 
 
-def program(make: Callable[[float], Any], instructions: list[list[Any]]) -> Message:
-    """Run a program over objects of a class: each line makes one more, or goes back from one.
+def program(make: Callable[[float], Any], instructions: list[list[Any]], told: list[int] | None = None) -> Message:
+    """Run a program over objects of a class: each line makes one more, goes back from one, or is done again and again.
 
         ["leaf", 2.0]  ["+", 0, 1]  ["*", 0, ["number", 3.0]]  ["neg", 1]  ["tanh", 4]  ["backward", 5]
+        ["again", 1000, [["+", -1, 0], ["exp", -1]]]
 
-    An operand is the number of an object, in the order in which they were made, or a number. What comes back is
-    `data` and `grad` of every object at the end.
+    An operand is the number of an object, in the order in which they were made, -1 for the latest, or a number. What
+    comes back is `data` and `grad` at the end, of all objects or of those to be told: numbers, or what else it is.
     """
     made: list[Any] = []
 
     def operand(told: Any) -> Any:
         return told[1] if isinstance(told, (list, tuple)) else made[told]
 
-    for word, *operands in instructions:
-        if word == "leaf":
-            made.append(make(*operands))
-        elif word == "backward":
-            made[operands[0]].backward()
-        elif word == "neg":
-            made.append(-made[operands[0]])
-        elif word in METHODS:
-            made.append(getattr(made[operands[0]], word)())
-        else:
-            made.append(OPERATORS[word](*map(operand, operands)))
-    return {"data": [each.data for each in made], "grad": [each.grad for each in made]}
+    def run(lines: list[list[Any]]) -> None:
+        for word, *operands in lines:
+            if word == "leaf":
+                made.append(make(*operands))
+            elif word == "backward":
+                made[operands[0]].backward()
+            elif word == "again":
+                for _ in range(operands[0]):
+                    run(operands[1])
+            elif word == "neg":
+                made.append(-made[operands[0]])
+            elif word in METHODS:
+                made.append(getattr(made[operands[0]], word)())
+            else:
+                made.append(OPERATORS[word](*map(operand, operands)))
+
+    run(instructions)
+    shown = [made[number] for number in (range(len(made)) if told is None else told)]
+    found = {name: [_number(getattr(each, name)) for each in shown] for name in ("data", "grad")}
+    while made:  # from the end: a long chain that goes at once is a recursion in Python's own memory
+        made.pop()
+    return found
+
+
+def _number(value: Any) -> Any:
+    return value if type(value) in (int, float) else f"a {type(value).__name__}"
 
 
 DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scored, program)
