@@ -89,7 +89,7 @@ def _grade(store: Store, katas: dict[str, Kata], terms: Terms, engine: Engine, a
             if stopped():
                 break
     seconds = time.monotonic() - begun
-    rate = f"{count} attempts in {seconds:.0f} s, {seconds / max(count, 1):.2f} s each"
+    rate = f"{_count(count, 'attempt')} in {seconds:.0f} s, {seconds / max(count, 1):.2f} s each"
     if count < len(pending):
         print(f"\ndojo: stopped after {count} of {len(pending)}; the same command grades the rest", file=sys.stderr)
         return False
@@ -109,7 +109,7 @@ def _tell(store: Store, katas: dict[str, Kata], out: Path, points: Rubric | None
     written = writing.write_all(found, problems, alike, out, points)
     students = {result.submitted.student for result in found}
     passed = sum(result.verdict["verdict"] == "passed" for result in found)
-    print(f"{len(found)} attempts of {len(students)} students: {passed} passed")
+    print(f"{_count(len(found), 'attempt')} of {_count(len(students), 'student')}: {passed} passed")
     for_a_person = [result for result in found if result.for_a_person]
     for name, count in (("could not be read", len(problems)), ("for a person to look at", len(for_a_person))):
         if count:
@@ -122,8 +122,8 @@ def _tell(store: Store, katas: dict[str, Kata], out: Path, points: Rubric | None
 
 def _more_has_come(where: Path, before: dict[str, tuple[int, int]]) -> bool:
     """Wait for it; False once the user has had enough."""
-    print(f"watching {where}; Ctrl-C ends it", flush=True)
     with _stop_between() as stopped:
+        print(f"watching {where}; Ctrl-C ends it", flush=True)
         while (now := _seen(where)) == before or not _calm(now):
             time.sleep(LOOK / 4)
             if stopped():
@@ -141,6 +141,10 @@ def _seen(where: Path) -> dict[str, tuple[int, int]]:
 def _calm(seen: dict[str, tuple[int, int]]) -> bool:
     """Whether nothing is being written just now."""
     return time.time() - max((changed for changed, _ in seen.values()), default=0) / 1e9 > LOOK
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 @contextmanager

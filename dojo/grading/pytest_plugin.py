@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 
 SEED = pytest.StashKey[int]()
-MOST_FAULTS = 4000
 _faults_of_bugs: dict[tuple[Any, ...], Fault | None] = {}  # within a grading and the next, as oracles are
 
 
@@ -70,7 +69,7 @@ class Subject:
         if key not in _faults_of_bugs:
             if bug.name not in self._planted:
                 self._planted[bug.name] = self.another(bug.plant(self.reference.source), "bug.py")
-            if len(_faults_of_bugs) >= MOST_FAULTS:
+            if len(_faults_of_bugs) >= tolerance.MOST_KNOWN:
                 _faults_of_bugs.clear()
             _faults_of_bugs[key] = None
             with suppress(Exception):  # a check that a bug breaks in another way is no failure like the attempt's
@@ -238,7 +237,7 @@ class Judging(GraderPlugin):
         subject = self.subjects[item.path.stem]
         check, started = subject.checks[item.nodeid], time.perf_counter()
         try:
-            if self.options.until_diagnosed and any(known.diagnosis for known in subject.checks.values()):
+            if self.options.until_diagnosed and any(each.diagnosis for each in subject.checks.values()):
                 pytest.skip("not run: the mistake is known already")
             yield
         except Fault as fault:
