@@ -172,7 +172,7 @@ def tests(session: nox.Session) -> None:
 def proof(session: nox.Session) -> None:
     """Run everything, what `tests` leaves out too."""
     everything = ("-m", "proof or not proof")
-    _run(_python(session, "test"), "-m", "pytest", *everything, "--numprocesses=logical", *session.posargs)
+    _run(_python(session, "test", "cohort"), "-m", "pytest", *everything, "--numprocesses=logical", *session.posargs)
 
 
 @nox.session(python=False)
@@ -221,7 +221,7 @@ def _in_own_environment(session: nox.Session) -> bool:
     return config.no_venv or config.force_venv_backend == "none"
 
 
-def _python(session: nox.Session, extra: str | None = None) -> str:
+def _python(session: nox.Session, *extras: str | None) -> str:
     """The interpreter to use, its environment up to date; with --no-venv the user's own, untouched."""
     if _in_own_environment(session):
         active = "VIRTUAL_ENV" in os.environ or "CONDA_PREFIX" in os.environ
@@ -233,7 +233,7 @@ def _python(session: nox.Session, extra: str | None = None) -> str:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     _install("core", project["dependencies"], "about 1 GB with PyTorch's CPU build, several with its CUDA build")
     _install("command", ["-qq", "--no-deps", "--editable", str(ROOT)], "the command `dojo`")
-    if extra is not None:
+    for extra in filter(None, extras):
         _install(extra, project["optional-dependencies"][extra], f"what `nox -s {session.name}` needs besides")
     return str(PYTHON)
 

@@ -33,6 +33,7 @@ def cluster() -> Iterator[Any]:
     made.shutdown()
 
 
+@pytest.mark.proof  # a minute until the nodes are up
 def test_a_lost_node_loses_nothing(cluster: Any) -> None:
     engine = RayEngine(cluster.address, sandboxed=False)
     other = next(node for node in cluster.list_all_nodes() if node is not cluster.head_node)
