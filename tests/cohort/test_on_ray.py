@@ -25,12 +25,15 @@ SOFTMAX = catalog.katas()["softmax"].master.read_text("utf-8")
 def cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
+    before = dict(os.environ)  # Ray leaves words of its own there, a debugger's among them
     os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     made.add_node(num_cpus=1)
     made.wait_for_nodes()
     yield made
     made.shutdown()
+    os.environ.clear()
+    os.environ.update(before)
 
 
 @pytest.mark.proof  # a minute until the nodes are up
