@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import pdb
 import re
@@ -15,6 +16,7 @@ import torch
 from dojo.content import catalog
 from dojo.contracts.checks.timing import race
 from dojo.judge import fork_server, proxy, worker_handle
+from dojo.judge.worker.errors import explain
 from dojo.verdict.failures import Died, Fault, Forbidden, Raised
 from dojo.verdict.types import Label, Outcome
 from tests.conftest import Grade, failures
@@ -329,3 +331,19 @@ def test_the_debugger_opens_only_where_an_exception_fails_a_check(
     assert (len(failures(verdict)), opened) == (1, [])
     graded("softmax", wrong.replace(".exp", ".nothing"), debug=True, stop_at_first=True)
     assert len(opened) == 1, "and it stops at the first"
+
+
+def test_lines_that_repeat_are_told_once() -> None:
+    source = "def down(n):\n    return down(n + 1)\n\ndown(0)\n"
+    linecache.cache["attempt.py"] = (len(source), None, source.splitlines(keepends=True), "attempt.py")
+    with pytest.raises(RecursionError) as raised:
+        exec(compile(source, "attempt.py", "exec"), {})
+    lines = explain(raised.value, {"attempt.py": "katas/down.py"})["lines"].splitlines()
+    assert lines[:4] == [
+        "katas/down.py:4 in <module>",
+        "    down(0)",
+        "katas/down.py:2 in down",
+        "    return down(n + 1)",
+    ]
+    assert len(lines) == 5
+    assert lines[4].endswith("times more")

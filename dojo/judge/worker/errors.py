@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping
+from itertools import groupby
 
 from dojo.judge.protocol import Message
 
@@ -18,7 +19,10 @@ def explain(error: BaseException, files: Mapping[str, str]) -> Message:
     if isinstance(error, NotImplementedError) and not text and passed[-1].filename != first:
         text = f"katas/{passed[-1].filename.rpartition('/katas/')[2]} is not written yet"
     own = [f for f in passed if f.filename in files]
-    lines = [f"{files[f.filename]}:{f.lineno} in {f.name}\n    {f.line}" for f in own]
+    lines = []
+    for line, same in groupby(f"{files[f.filename]}:{f.lineno} in {f.name}\n    {f.line}" for f in own):
+        more = len(list(same)) - 1
+        lines += [line, f"    {more} times more"] if more > 1 else [line] * (more + 1)
     if isinstance(error, SyntaxError) and error.filename == first:
         lines = ["".join(traceback.format_exception_only(error)).strip()]
     if len(lines) > OWN_LINES:
