@@ -111,4 +111,4 @@ def children_of(server: ForkServer) -> list[str]:
     """
     children = Path(f"/proc/{server.pid}/task/{server.pid}/children")
     found = children.read_text().split() if children.exists() else []
-    return [pid for pid in found if server._for_tests is None or pid != str(server._for_tests.pid)]
+    return [pid for pid in found if server._warm is None or pid != str(server._warm.pid)]

@@ -248,5 +248,6 @@ class _Process:
 
 
 def _grade(job: Job, server: ForkServer) -> Result:
-    server.spares = WORKERS
-    return grade(job, server)
+    warm = server.warm()
+    warm.spares = WORKERS
+    return grade(job, warm)

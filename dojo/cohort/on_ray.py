@@ -147,9 +147,11 @@ class _Judge:
 
         around = sandbox.prefix() if sandboxed else []
         self.core = _own_core()
-        self.server = FreshStarts(around) if device == "cuda" else ForkServer(around=around)
+        self.started = FreshStarts(around) if device == "cuda" else ForkServer(around=around)
         import_all()
-        if isinstance(self.server, ForkServer):
+        self.server = self.started
+        if isinstance(self.started, ForkServer):
+            self.server = self.started.warm()
             self.server.spares = WORKERS
 
     def is_up(self) -> bool:

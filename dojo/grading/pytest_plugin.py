@@ -142,6 +142,7 @@ class GraderPlugin:
         for tier in Tier:
             config.addinivalue_line("markers", f"{tier}: a check of the {tier} tier")
         config.pluginmanager.register(_SilentTerminal(), "terminalreporter")
+        config.option.tbstyle = "native"  # pytest's own, which nobody reads, parses the grader for each failure
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         order = list(Tier)
@@ -217,10 +218,9 @@ class Judging(GraderPlugin):
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         for item in session.items:
             assert isinstance(item, pytest.Function)
-            unseen = Section(Label.EVENT, "our fault, not yours: this check did not run to its end")
-            check = Check(name_of(item), tier_of(item), Outcome.GRADER_ERROR, sections=[unseen])
-            check.place = self.places[item.nodeid]
-            self.subjects[item.path.stem].checks[item.nodeid] = check
+            unseen = [Section(Label.EVENT, "our fault, not yours: this check did not run to its end")]
+            place, checks = self.places[item.nodeid], self.subjects[item.path.stem].checks
+            checks[item.nodeid] = Check(name_of(item), tier_of(item), Outcome.GRADER_ERROR, 0, unseen, place=place)
         for item in self.every:
             if not of_a_test(item):
                 self.subjects[item.path.stem].items.append(item)

@@ -25,7 +25,7 @@ class ForkServer:
         parent: ForkServer | None = None,
         around: Sequence[str] = (),
         core: int | None = None,
-        for_tests: bool = False,
+        warm: bool = False,
     ) -> None:
         """`around` are the words of a sandbox, before the command that starts the process."""
         ours, theirs = socket.socketpair()
@@ -36,11 +36,9 @@ class ForkServer:
         self.spares = 0  # workers to fork ahead, while nobody waits for one
         self.idle: list[Started] = []  # those forked ahead
         self.postponed: list[Callable[[], object]] = []
-        self._for_tests: ForkServer | None = None
+        self._warm: ForkServer | None = None
         if parent:
-            socket.send_fds(
-                parent.control, [json.dumps({"split": core, "tests": for_tests}).encode()], [theirs.fileno()]
-            )
+            socket.send_fds(parent.control, [json.dumps({"split": core, "warm": warm}).encode()], [theirs.fileno()])
             self.pid = parent._answer()["pid"]
             parent.children.add(self)
         else:
@@ -55,10 +53,10 @@ class ForkServer:
         """
         return ForkServer(self, core=core)
 
-    def for_tests(self) -> ForkServer:
-        """Another one, whose workers find loaded what a test first waits for seconds for. It ends with this."""
-        self._for_tests = self._for_tests or ForkServer(self, for_tests=True)
-        return self._for_tests
+    def warm(self) -> ForkServer:
+        """Another one, whose workers find loaded what torch takes a second to load at first use. It ends with this."""
+        self._warm = self._warm or ForkServer(self, warm=True)
+        return self._warm
 
     def join(self, child: ForkServer) -> None:
         """Wait for the end of a server that was split off, once its judge has closed its control."""
@@ -79,6 +77,8 @@ class ForkServer:
 
     def rest(self) -> None:
         """Do what was put off until nobody waits, and fork workers ahead."""
+        if self._warm is not None:
+            self._warm.rest()
         while self.postponed:
             self.postponed.pop()()
         while len(self.idle) < self.spares:
@@ -108,8 +108,8 @@ class ForkServer:
         """End the process and every worker that is left."""
         for pid in list(self.alive):
             self.kill(pid)
-        if self._for_tests is not None:
-            self._for_tests.close()
+        if self._warm is not None:
+            self._warm.close()
         for child in list(self.children):
             self.join(child)
         self.control.close()

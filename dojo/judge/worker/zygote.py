@@ -3,8 +3,8 @@
 Started by `judge.fork_server` as a script, with a bare environment, so that no secret of the user's is in its memory.
 It answers one JSON line a request on its control socket: `fork` (two descriptors travel along), `kill` (kill a worker's
 process group and say how it ended), `split` (fork another zygote on the descriptor that travels along, which keeps to
-one processor if the request names it, and first loads what tests use if it says so) and `await` (its end). When the
-judge is gone, it kills what is left and goes too.
+one processor if the request names it, and loads ahead what torch loads at first use if it says so) and `await` (its
+end). When the judge is gone, it kills what is left and goes too.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ def import_torch() -> None:
         import jaxtyping  # noqa: F401  # every stub imports it: here once, and not in every worker
 
 
-def load_what_tests_use() -> None:
-    """Load what torch itself loads at the first use, some five hundred modules, once and not in every worker."""
+def load_ahead() -> None:
+    """Load what torch itself loads at first use, a thousand modules and more, once and not in every worker."""
     import torch
 
     torch.testing.assert_close(torch.ones(1), torch.ones(1))
     torch.func.vmap(torch.neg)(torch.ones(1))
     torch.optim.SGD([torch.ones(1)])
+    10.0 ** torch.arange(2, device="meta")  # a module built without memory
     gc.collect()
     gc.freeze()
 
@@ -84,8 +85,8 @@ def serve(control: socket.socket) -> None:
                 if pid == 0:
                     control.close()
                     confinement.keep_to(request["split"])
-                    if request["tests"]:
-                        load_what_tests_use()
+                    if request["warm"]:
+                        load_ahead()
                     serve(socket.socket(fileno=descriptors[0]))
                     os._exit(0)
                 os.close(descriptors[0])

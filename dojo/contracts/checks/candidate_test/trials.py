@@ -76,7 +76,7 @@ class Trials:
 
     def _try(self, source: str, seed: int, eased: Sequence[str]) -> Answer:
         mine = self.attempt
-        server = mine.server.for_tests() if isinstance(mine.server, ForkServer) else mine.server
+        server = mine.server.warm() if isinstance(mine.server, ForkServer) else mine.server
         worker = worker_handle.Worker(server, mine.filename, mine.readable, mine.memory, trial=True)
         given = {"source": corpus.program(source, self.test), "names": self.names, "eased": list(eased)}
         given["origin"] = corpus.program(self.reference, self.test) if "values" in eased else ""
