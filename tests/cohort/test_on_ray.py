@@ -1,9 +1,11 @@
-"""The same on a cluster of two nodes, of which one is lost on the way."""
+"""The same on a cluster of two nodes, among attackers, and when one node is lost on the way."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from dojo.content import catalog
 from dojo.content.catalog import Trouble
 
 pytest.importorskip("ray")
+ATTACKS = Path(__file__).parent.parent / "attacks"
 TERMS = Terms(5, torch=torch.__version__)
 SOFTMAX = catalog.katas()["softmax"].master.read_text("utf-8")
 
@@ -34,6 +37,24 @@ def cluster() -> Iterator[Any]:
     made.shutdown()
     os.environ.clear()
     os.environ.update(before)
+
+
+@pytest.mark.proof  # attempts that hang take their time
+def test_no_attack_changes_the_verdict_on_another(cluster: Any) -> None:
+    sources = {file.stem: file.read_text("utf-8") for file in sorted(ATTACKS.glob("*.py"))}
+    honest = {f"honest {attack}": SOFTMAX for attack in sources}
+    everyone = [name for attack in sources for name in (attack, f"honest {attack}")]
+
+    def fetch(student: str, kata: str) -> Submitted:
+        return Submitted(student, kata, f"{student}.py", (sources | honest)[student])
+
+    engine = RayEngine(cluster.address, sandboxed=bool(shutil.which("bwrap")))
+    seen = list(results([(name, "softmax") for name in everyone], fetch, TERMS, engine))
+    engine.close()
+    assert sorted(each.submitted.student for each in seen) == sorted(everyone)
+    verdicts = {each.submitted.student: each.verdict["verdict"] for each in seen}
+    assert [name for name in honest if verdicts[name] != "passed"] == []
+    assert {name: verdicts[name] for name in sources if verdicts[name] not in ("failed", "broken")} == {}
 
 
 @pytest.mark.proof  # a minute until the nodes are up
