@@ -83,7 +83,7 @@ class TestClipLoss(Contract):
     hard_cases = {
         "a_row_of_zeros": {"shortest": (0.0, 1.0)},
         "rows_of_zeros_on_both_sides": {"shortest": (0.0, 0.0)},
-        "lengths_of_1e-10": {"shortest": (1e-10, 1e-10)},
+        "lengths_of_1e-10_and_2e-12": {"shortest": (1e-10, 2e-12)},
         "cosines_times_1000": {"log_scale": 7.0},
     }
     representative = ("pairs", "directions_that_are_much_alike")
@@ -114,7 +114,9 @@ class TestClipLoss(Contract):
 
     @robust
     def test_the_scale_is_computed_in_float32(self, attempt: Attempt, draw: Draw) -> None:
-        """A logarithm of 8.03 is 8 in bfloat16: all logits shrink by 3 percent. exp(12) is infinite in float16."""
+        """A logarithm of 8.03 is 8 in bfloat16: all logits shrink by 3 percent. exp(12) is infinite in float16, and so
+        may be one half of a loss that is not.
+        """
         for dtype in HALF:
             call = self.call(draw, log_scale=8.0275)
             call = call.cast(dtype).with_inputs(log_scale=call.inputs["log_scale"])
@@ -123,7 +125,10 @@ class TestClipLoss(Contract):
                 args, kwargs = self.arguments(call.to(attempt.device))
                 got = {"result": self.ready(attempt, call).request(args, kwargs)["value"]}
             self.compare(attempt, draw, told, call, got, dtype)
-        self.verify(attempt, draw, "a log_scale of 12", self.call(draw, offset=20.0, log_scale=12.0), torch.float16)
+            alike = self.call(draw, pairs=32, offset=100.0, log_scale=12.0)
+            self.verify(attempt, draw, "directions almost the same, a log_scale of 12", alike, dtype)
+        two = Call({"image": torch.eye(2)[[0, 0]], "text": torch.eye(2), "log_scale": torch.tensor(12.0)})
+        self.verify(attempt, draw, "one image twice, where the half of the images is 81377", two, torch.float16)
 
     @robust
     def test_other_shapes_are_refused(self, attempt: Attempt, draw: Draw) -> None:

@@ -94,7 +94,7 @@ class TestTrainBpe(GeneratorContract):
             ("aaaa baba", 262),
             *((mixed(random.Random(d.seed + n), n, ("a", "b", "aa", "ba", " b", " ")), 275) for n in range(20, 50, 3)),
         ],
-        "pairs never cross a piece": [("ab.ab.ab. ab", 260), ("x1x1x1 1x 1x", 262), ("a  b  a  b\n\n a\n b", 262)],
+        "pairs never cross a piece": [("ab.ab.ab. ab_ab", 260), ("x1x1x1 1x 1x", 262), ("a  b  a  b\n\n a\n b", 262)],
         "special tokens cut the text": [
             ("ab<|end|>ab<|end|>ab", 259, ("<|end|>",)),
             ("word  [S]word", 262, ("[S]",)),
@@ -125,8 +125,8 @@ class TestTrainBpe(GeneratorContract):
             ("", -1): (-1,),
         },
         "a special token that is empty or repeated is refused": {
-            ("ab", 300, ("<s>", "")): (),
             ("ab", 300, ("<s>", "</s>", "<s>")): ("<s>",),
+            ("ab", 300, ("<s>", "")): (),
         },
     }
     time_limit = 8.0  # pairs of counted pieces counted anew take 2 to 3, pieces that are not counted 20

@@ -32,7 +32,7 @@
 # `log_scale` is $\tau$, a tensor of no dimensions that is learnt. The result is a tensor of no dimensions.
 #
 # - **Directions:** $\hat I$ and $\hat T$ are the rows divided by their lengths. A length below 1e-12 counts as 1e-12:
-#   a row of zeros gives cosines of 0, and finite gradients.
+#   a row of zeros gives cosines of 0, and the gradients of a division by 1e-12.
 # - **The scale** is $e^\tau$, as large as it comes: it is not clamped. Cosines times 1,000 give finite losses.
 # - **Dtype.** The result has the dtype of `image`. float16 and bfloat16 are computed in float32 and rounded once, at
 #   the end, $e^\tau$ too. float64 in, float64 out; float32 accuracy is enough.

@@ -40,8 +40,9 @@
 #   bytes of its text.
 # - **Round trip:** `decode(encode(text)) == text`, for texts of any characters. One tokenizer serves many texts.
 # - **Time:** at most 8 times the reference's, for 100 kB of prose and 2,000 merges.
-# - **A `ValueError`** whose message holds the value: an id that is none of the tokenizer's, negative ones too; merge
-#   number $i$ with an id outside of $[0, 256 + i)$; a special token that is empty or stands there twice.
+# - **A `ValueError`** whose message holds the value. From `decode`: an id that is none of the tokenizer's, negative
+#   ones too. From the constructor: merge number $i$ with an id outside of $[0, 256 + i)$; a special token that is empty
+#   or stands there twice.
 # - **Not graded:** lone surrogates, which have no UTF-8; a pair that stands twice among the merges.
 #
 # Not allowed: `tiktoken` and `tokenizers`.

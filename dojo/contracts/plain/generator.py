@@ -186,7 +186,11 @@ class GeneratorContract(HouseRules):
         """A call that raises a ValueError whose text holds the offending numbers."""
         offending = self.refused[claim]
         values = offending[call] if isinstance(offending, dict) else call
-        assert_raises(lambda: self.asked(attempt, call), *values, sentence=claim)
+        try:
+            assert_raises(lambda: self.asked(attempt, call), *values, sentence=claim)
+        except Fault as fault:
+            fault.sections.append(Section(Label.INPUT, self.words(*self.given(call))))
+            raise
 
     @property
     def base(self) -> Args:
