@@ -125,7 +125,7 @@ class TestFlashAttention(SoftmaxContract):
         "whole_blocks": {"shape": (), "k_len": 8, "block_size": 4},
         "one_key_a_block": {"shape": (2,), "block_size": 1},
         "causal": {"q_len": 6, "k_len": 6, "causal": True, "block_size": 4},
-        "causal_and_more_keys": {"shape": (2,), "causal": True, "block_size": 2},
+        "causal_and_more_keys": {"shape": (2,), "q_len": 4, "causal": True, "block_size": 2},
         "causal_in_one_block": {"shape": (2,), "causal": True, "d_k": 6},
     }
     more_shapes = {
@@ -188,16 +188,16 @@ class TestFlashAttention(SoftmaxContract):
     @fast
     def test_no_tensor_is_larger_than_a_block_of_scores(self, attempt: Attempt, draw: Draw) -> None:
         """Bytes are counted in float64, where an entry has 8, so that a mask of all scores is too large as well."""
-        s, d_k, d_v, block = 192, 20, 12, 16
+        s, t, d_k, d_v, block = 192, 400, 20, 12, 16
         allowed = 8 * s * max(block, d_k)
         for causal in (False, True):
-            made = call(draw, (), s, s, d_k, d_v, causal=causal, block_size=block).cast(torch.float64)
+            made = call(draw, (), s, t, d_k, d_v, causal=causal, block_size=block).cast(torch.float64)
             found = attempt.observed([self.prepare_call(attempt, made)])["made"]
             if not found:
                 self.too_much("tensors are made in the thread that is called", "no operation was seen there")
             name, size = max(found.items(), key=lambda item: item[1])
             if size > allowed:
-                seen = f"{name} made {size:,} bytes in float64: {s} queries and keys of width {d_k}, block_size {block}"
+                seen = f"{name} made {size:,} bytes in float64: {s} queries, {t} keys, width {d_k}, block_size {block}"
                 sentence = f"no tensor has more than max(s, d) · max(block_size, d) entries, here {allowed:,} bytes"
                 self.too_much(sentence, seen)
 

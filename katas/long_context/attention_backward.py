@@ -16,8 +16,10 @@
 #   where $j \le t - s + i$. Hidden entries of $P$ are 0, even where their scores are so far above `lse` that the
 #   exponential overflows.
 # - **`out` and `lse`** are taken as they are given. They may come from more keys than these, as where the keys are
-#   split over devices: rows of $P$ then sum to less than 1, and the formulas hold all the same.
-# - **No graph.** The results carry none, whatever the inputs do. `torch.no_grad` and `detach` are allowed.
+#   split over devices: rows of $P$ then sum to less than 1. Nor need `lse` be above the scores. The formulas hold all
+#   the same.
+# - **No graph.** The results carry none, whatever the inputs do. `torch.no_grad` and `detach` are allowed; the
+#   grad mode is left as it was.
 # - **Dtype.** The results have the dtype of `q`. `lse` is float32 where the others are float16 or bfloat16, and is not
 #   to be rounded. Exponentials and sums are float32; scores, weights and $dS$ may be rounded to the dtype of the inputs
 #   before a product. float64 in, float64 out; float32 accuracy is enough.
