@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any, NamedTuple
 
-from dojo.contracts import Attempt, Draw, Equivalent, GeneratorContract, KnownBugs, core, fail, fast
+from dojo.contracts import Attempt, Draw, Equivalent, GeneratorContract, KnownBugs, fail, fast
 
 
 class Config(NamedTuple):
@@ -74,16 +74,13 @@ def random_sizes(d: Draw) -> list[tuple]:
 
 
 class CountContract(GeneratorContract):
+    by_position = 1
+
     def arguments(self, attempt: Attempt, call: tuple) -> tuple:
         """With a Config of the attempt's own file, which stays in its process."""
         sizes, *others = call
         options = dict(zip(Config._fields[5:], sizes[5:], strict=False))
         return attempt.Config.keep(*sizes[:5], **options), *others
-
-    @core
-    def test_arguments_may_be_given_by_name(self, attempt: Attempt) -> None:
-        for by_name in range(1, len(self.base)):  # what stays in the worker's process is given by position
-            self.agrees(attempt, "arguments may be given by name", self.base, by_name=by_name)
 
 
 class TestParameterCount(CountContract):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from dojo.contracts import Attempt, Draw, GeneratorContract, KnownBugs, core, fast
+from dojo.contracts import Attempt, Draw, GeneratorContract, KnownBugs, fast
 from dojo.contracts.plain.shrinking import shorter
 from dojo.judge.worker.drivers import next_token_logprobs
 from dojo.verdict.failures import Fault
@@ -205,6 +205,8 @@ class TestBeamSearch(GeneratorContract):
         "an empty prompt is refused": {(ONE, (), 2, 3, 0): ()},
     }
 
+    by_position = 1
+
     def arguments(self, attempt: Attempt, call: Search) -> tuple:
         model, prompt, *others = call
         return model, list(prompt), *others
@@ -237,11 +239,6 @@ class TestBeamSearch(GeneratorContract):
             places = [f"{each[node][0]}. {each[node][1]:.4f}" if node in each else "" for each in found]
             lines.append(f"{branch:<30} {total:>8.4f}  {places[0]:<13} {places[1]}".rstrip())
         return [Section(Label.MAP, "\n".join(lines + ["…"] * (len(nodes) > 24)))]
-
-    @core
-    def test_arguments_may_be_given_by_name(self, attempt: Attempt) -> None:
-        for by_name in range(1, len(self.base)):  # `step` is made in the worker, and given by position
-            self.agrees(attempt, "arguments may be given by name", self.base, by_name=by_name)
 
     @fast
     def test_step_is_called_once_a_round_with_the_live_hypotheses_alone(self, attempt: Attempt, draw: Draw) -> None:

@@ -63,6 +63,7 @@ class GeneratorContract(HouseRules):
     absolute: ClassVar[float] = 0.0
     simpler: ClassVar[Callable[[Args], Iterable[Args]] | None] = None
     results: ClassVar[tuple[str, ...]] = ()
+    by_position: ClassVar[int] = 0  # of the arguments, the first that are made in the worker and have no name there
     makes_tensor: ClassVar[bool] = False
     needs: ClassVar[dict[str, str]] = {
         "test_operation_count_does_not_grow": "growth",
@@ -195,12 +196,18 @@ class GeneratorContract(HouseRules):
     @property
     def base(self) -> Args:
         """The longest of the calls that show a claim."""
-        calls = [call for each in self.claims.values() if not callable(each) for call in each]
-        return max(calls, key=len)
+        return self.longest[1]
+
+    @property
+    def longest(self) -> tuple[str, Args]:
+        """The same with its claim."""
+        shown = [(claim, call) for claim, calls in self.claims.items() if not callable(calls) for call in calls]
+        return max(shown, key=lambda each: len(each[1]))
 
     @core
     def test_arguments_may_be_given_by_name(self, attempt: Attempt) -> None:
-        for by_name in range(1, len(self.base) + 1):
+        self.agrees(attempt, *self.longest)  # what is wrong by position too has nothing to do with names
+        for by_name in range(1, len(self.base) + 1 - self.by_position):
             self.agrees(attempt, "arguments may be given by name", self.base, by_name=by_name)
 
     @core

@@ -96,7 +96,7 @@ class Session:
         function = getattr(function, method) if method else function
         args, kwargs = protocol.mapped(self.here, (args, kwargs))
         reply: Message = {}
-        with torch.set_grad_enabled(grad), watched(self.loaded) if watch else nullcontext() as changed:
+        with torch.set_grad_enabled(grad or watch), watched(self.loaded) if watch else nullcontext() as changed:
             result = function(*args, **kwargs)
         if watch:
             reply["changed"] = changed
