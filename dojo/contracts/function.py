@@ -209,6 +209,7 @@ class Contract(Harness):
                 callee, call = self.ready(attempt, call, dtype), call.to(attempt.device)
                 args, kwargs = self.arguments(call)
                 request = {"do": "call", "target": callee.target, "args": args, "kwargs": kwargs, "watch": True}
+                request["grad"] = dtype is torch.float64  # once with the grad mode on, which may be turned off for good
                 asked.append((callee, request))
                 calls.append((case, dtype, call))
             with suppress(*(() if tried is ordinary else (Raised,))):  # what is not ordinary may raise
