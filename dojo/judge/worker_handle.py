@@ -43,7 +43,7 @@ ANSWERS: dict[str, Keys] = {
     "go": {"value": protocol.Remote},
     "program": {"data": list, "grad": list},
     "run_test": {"answer": str, "because": dict},
-    "scored": {"value": object, "calls": list},
+    "scored": {"value": object, "calls": list, "args": list},
 }
 
 IF_ASKED: dict[str, Keys] = {"grad": {"call": int}, "watch": {"inputs": list, "changed": list}}

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from dojo.contracts import Attempt, Draw, GeneratorContract, KnownBugs, fast
+from dojo.contracts import Attempt, Draw, GeneratorContract, KnownBugs, fail, fast, robust
 from dojo.contracts.plain.shrinking import shorter
 from dojo.judge.worker.drivers import next_token_logprobs
 from dojo.verdict.failures import Fault
+from dojo.verdict.mismatch import plain
 from dojo.verdict.types import Label, Outcome, Section
 
 APART = 1e-3  # by which sums and scores differ where a choice hangs on them, if they are not equal
@@ -36,7 +37,7 @@ class Model(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A model of the last token alone: a row of probabilities for each."""
+    """A model of the last token alone: a row of probabilities for each, or of log-probabilities, below 0."""
 
     rows: tuple[tuple[float, ...], ...]
 
@@ -55,7 +56,7 @@ def tensors(model: Model | Table) -> list[Tensor]:
     """The three tensors that the judge's `step` takes."""
     if isinstance(model, Table):
         size, rows = model.vocab, torch.tensor(model.rows, dtype=torch.float64)
-        logits = rows.log().masked_fill(rows == 0, NEVER)
+        logits = torch.where(rows < 0, rows, rows.log().masked_fill(rows == 0, NEVER))
         return [40 * torch.eye(size, dtype=torch.float64), torch.zeros(size, size, dtype=torch.float64), logits]
     d = Draw(model.seed)
     embedding, recurrence, output = (
@@ -159,6 +160,8 @@ EXAMPLE = Table(((0.0, 0.6, 0.4, 0.0, 0.0), *((0, 0, 0, 0.5, 0.5), (0, 0, 0, 0.1
 UNIFORM = Table(((0.2,) * 5,) * 5)
 ALIKE = Table(((0.05, 0.15, 0.3, 0.5),) * 4)  # the order of two tokens does not matter
 ENDS = Table(((0, 0.7, 0.3), (0, 0, 0), (0.4, 0.6, 0)))  # nothing comes behind token 1
+FAINT = Table(((0.75, 0.25, -9e5),) * 3)  # the last token is all but impossible
+HALVES = Table(((1, 0, 0), (0, 1, 0), (0.5, 0.5, 0)))  # tokens 0 and 1 go on as they are
 SILENT = Table(((0.0, 0.0, 0.0),) * 3)
 ONE = Model(1, 8, 0)
 
@@ -189,12 +192,14 @@ class TestBeamSearch(GeneratorContract):
             *((UNIFORM, (1,), 3, n, 4) for n in (1, 2, 3)),
             *((ALIKE, (1,), n, 2, 0) for n in (2, 3, 6)),
             (UNIFORM, (2, 1), 7, 3, 0),
+            *((HALVES, (2,), 2, 3, eos) for eos in (0, 1)),
         ],
         "what is impossible never enters": lambda d: [
             *drawn(d, 2, 5, most=3, banned=4),
             *drawn(d, 2, 5, most=3, end=1.0, vocab=5, banned=3),
             *((ENDS, (2,), 3, n, 0) for n in (1, 2, 4)),
         ],
+        "what is all but impossible enters": [(FAINT, (1,), 3, 1, 0), (FAINT, (0,), 4, 2, 2)],
         "an empty beam gives an empty list": [(SILENT, (1,), 2, 3, 0), (ENDS, (1,), 2, 3, 0), (ENDS, (2,), 1, 3, 0)],
         "a prompt that ends in the end token is continued": lambda d: drawn(d, 3, 3, end=1.0, last=True),
         "each call starts afresh": lambda d: _alternating(drawn(d, 3, 3, most=3, end=0.5)),
@@ -240,6 +245,14 @@ class TestBeamSearch(GeneratorContract):
             lines.append(f"{branch:<30} {total:>8.4f}  {places[0]:<13} {places[1]}".rstrip())
         return [Section(Label.MAP, "\n".join(lines + ["…"] * (len(nodes) > 24)))]
 
+    @robust
+    def test_the_prompt_is_left_as_it_was(self, attempt: Attempt) -> None:
+        """The caller's next search goes on from the text of this one."""
+        given = self.arguments(attempt, self.base)
+        after = self.reply(attempt, given, {})["args"]
+        if after[0] != given[1]:
+            fail("the prompt is not modified", f"it was {given[1]}, and is {plain.shown(after[0])}")
+
     @fast
     def test_step_is_called_once_a_round_with_the_live_hypotheses_alone(self, attempt: Attempt, draw: Draw) -> None:
         for call in (*drawn(draw, 3, 3, most=5, end=1.5), *drawn(draw, 2, 3, most=15, end=4.0)):
@@ -271,7 +284,7 @@ CLAIMS = {
     "The answer": "power_of_the_length|wide_beam|greedy_search_misses",
     "Of equal sums": "of_equal_sums",
     "`-inf`": "impossible|empty_beam",
-    r"\*\*A prompt": "continued",
+    r"\*\*The prompt": "continued|left_as_it_was",
     "called once a round": "step_is_called",
 }
 

@@ -175,6 +175,7 @@ class TestWarmupStableDecay(ScheduleContract):
         "an unknown shape is refused": {
             (17, 2.0, 0.5, 3, 6, 20, "cosine"): ("cosine",),
             (0, 2.0, 0.5, 3, 6, 20, "sqrt"): ("sqrt",),
+            (17, 2.0, 0.5, 3, 6, 20, "Linear"): ("Linear",),
             (99, 2.0, 0.5, 3, 6, 20, "exponential"): ("exponential",),
         },
     }

@@ -22,7 +22,7 @@
 #   hypothesis in the order of token ids; the last sort starts from the order of the beam.
 # - **A token of log-probability `-inf`** makes no candidate. The beam may so be narrower than `beam_width`; if nothing
 #   is left of it, the answer is `[]`.
-# - **A prompt** that ends in `eos_id` is continued like any other.
+# - **The prompt** is not modified. One that ends in `eos_id` is continued like any other.
 # - **`step` is called once a round**, with the live hypotheses alone, in any order.
 # - **Each call** starts afresh: the same prompt may come with another model.
 # - **A `ValueError`**: `beam_width` or `max_new_tokens` below 1, with the value in the message, or an empty prompt.

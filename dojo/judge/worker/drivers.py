@@ -94,8 +94,8 @@ def next_token_logprobs(model: Sequence[Tensor], prefix: Sequence[int]) -> Tenso
 def scored(function: Callable[..., Any], model: list[Tensor], args: list[Any], settings: dict[str, Any]) -> Message:
     """Call a search with `step(prefixes)`, which scores the rows of an int64 tensor by a model one by one.
 
-    Row by row, so that no bit of a score hangs on what else is in the batch. What comes back is the answer, and the
-    shapes that `step` was called with.
+    Row by row, so that no bit of a score hangs on what else is in the batch. What comes back is the answer, the shapes
+    that `step` was called with, and the arguments as they are then.
     """
     calls: list[tuple[int, ...]] = []
 
@@ -109,7 +109,7 @@ def scored(function: Callable[..., Any], model: list[Tensor], args: list[Any], s
 
     with torch.no_grad():
         value = function(step, *args, **settings)
-    return {"value": value, "calls": calls}
+    return {"value": value, "calls": calls, "args": args}
 
 
 METHODS = ("exp", "log", "tanh", "relu")
