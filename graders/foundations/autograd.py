@@ -58,6 +58,7 @@ def one(text: str, **leaves: float) -> tuple[Program]:
 
 
 KNOWN = "c = (a * b + a ** 2) * a"
+SAME = ("a + 0", "0 + a", "a - 0", "a * 1", "1 * a", "a / 1", "a ** 1", "a.relu()")  # equal to a, and yet new Values
 HALF = (("*", -1, ("number", 0.5)), ("+", -1, -1))  # two ways for each of these
 LINK = program(  # a piece of a chain through every operator, whose slopes leave something to compare at its other end
     "b = a + 1; c = b ** 2; d = c ** 0.5; e = d.relu(); f = 1 / e; g = 1 / f; h = g - 1; i = -h; j = 0 - i;"
@@ -132,6 +133,11 @@ class TestValue(GeneratorContract):
         "Values that it was not made of keep their grad": [
             one("d = a * b; e = b * c; f = e.exp(); d.backward(); g = d + f", a=2.0, b=-3.0, c=0.5),
             one("c = a * b; d = c * a; e = c * b; d.backward()", a=2.0, b=-3.0),
+            *(one(f"b = {same}; c = a * 3; c.backward()", a=2.0) for same in SAME),
+        ],
+        "whatever stands in a grad is added to": [
+            one("b = a * a; c = b * a; c.backward(); a.grad = 0.0; b.grad = 5.0; c.grad = 7.0; c.backward()", a=2.0),
+            one("b = a * a; a.grad = 4.0; b.grad = -1.0; b.backward()", a=3.0),
         ],
         "chains of 50,000 operations work": [
             ((("leaf", 0.5), ("leaf", 1.0), ("again", 2500, CHAIN + JOINED), ("backward", -1)),),
@@ -195,8 +201,9 @@ CLAIMS = {  # words of the statement, and the checks that hold them
     "Powers:": "powers|any_program|as_a_power|power_of_0",
     "Functions:": "functions|relu|what_was_computed|any_program",
     r"\*\*`backward\(\)`": "one_may_go_back|was_not_made_of|any_program|second_call|go_on_computing",
+    "Each of these": "was_not_made_of",
     "used more than once": "are_summed|sum_of_all|any_program|not_with_ways|second_call|go_|chains_of",
-    "Called again": "second_call|go_on_computing|go_back|any_program",
+    "Called again": "stands_in|second_call|go_on_computing|go_back|any_program",
     "Chains of": "chains_of",
     "Time": "not_with_ways",
 }

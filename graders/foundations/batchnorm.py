@@ -176,6 +176,7 @@ class TestBatchNorm(ModuleContract):
     @core
     def test_training_moves_running_statistics_once_a_call(self, attempt: Attempt, draw: Draw) -> None:
         made = {"": {}, ", momentum 0.4": {"momentum": 0.4}, ", images": {"place": (3, 2)}}
+        made |= {f", momentum {m}": {"momentum": m} for m in (0.0, 1.0)}
         for number, (told, more) in enumerate(made.items()):
             calls = [self.call(draw, batch=batch, **more) for batch in (6, 4, 5)]
             how = f"after 3 calls in training {'with' if number == 1 else 'without'} gradients{told}"
@@ -248,18 +249,22 @@ class TestBatchNorm(ModuleContract):
     @robust
     def test_wrong_inputs_are_refused(self, attempt: Attempt, draw: Draw) -> None:
         """One feature is normalised by the statistics of another, or a single row turns the running ones to nan."""
-        few = {"no axes": (), "one axis": (3,)}
+        few, one = {"no axes": (), "one axis": (3,)}, "three features of one"
         other = {"two features of three": (4, 2), "one feature of three": (4, 1, 5), "features behind": (4, 5, 3)}
+        other[one] = (4, 3)
         single = {"one row": (1, 3), "one row of one place": (1, 3, 1, 1)}
         for told, shape in (few | other | single).items():
             words, count = ", ".join(map(str, shape)), {**dict.fromkeys(few, len(shape)), **dict.fromkeys(single, 1)}
             number = count[told] if told in count else shape[1]
             values = (f"({words}", f"[{words}", number, f"{number}D")
             for training in (True, False) if told not in single else (True,):
-                module = self.ready(attempt, self.call(draw, training=training))
-                x = draw.normal(*shape).to(attempt.device)
+                module = self.ready(attempt, self.call(draw, training=training, features=1 if told == one else 3))
+                x, before = draw.normal(*shape).to(attempt.device), self.running(module)
                 sentence = f"x of shape {shape}, {told}, is refused {'in training' if training else 'in evaluation'}"
                 assert_raises(lambda m=module, x=x: m.request((x,), {}), values, sentence=sentence)
+                for name, found in self.running(module).items():
+                    if not torch.equal(found, before[name]):
+                        fail("what is refused moves no running statistics", f"x of shape {shape} moved {name}")
 
 
 def moved(calls: list[Call], of: Callable[[Tensor], Tensor] = torch.clone) -> dict[str, Tensor]:
@@ -367,7 +372,7 @@ the variance as E[x²] - E[x]² in float32
     (wide - mean).square().mean(dim=axes, keepdim=True)
         →  (wide.square().mean(dim=axes, keepdim=True) - mean.square()).clamp_min(0)
 half precision computed as it comes
-    a sum of squares overflows float16, and a mean in bfloat16 keeps two digits.
+    a sum of squares overflows float16, and a mean, of a batch or running, keeps two digits in bfloat16.
     wide = x.to(torch.promote_types(x.dtype, torch.float32))  →  wide = x
 the root of a running variance in half precision
     it scales the whole feature by its rounding.

@@ -82,10 +82,27 @@ def tap_by_tap(
     return total.flatten(1, 2).to(x.dtype)
 
 
+def by_fourier(
+    init: dict, params: dict, x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1,
+    padding: Pair = 0, dilation: Pair = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """A product of spectra in float32: where no window looks, a gradient is a rounding and not 0."""
+    (s, t), (p, q), (d, e), wide = *map(both, (stride, padding, dilation)), torch.promote_types(x.dtype, torch.float32)
+    image, (kh, kw) = F.pad(x.to(wide), (q, q, p, p)), weight.shape[2:]
+    size, room = (d * (kh - 1) + 1, e * (kw - 1) + 1), image.shape[2:]
+    taps = weight.new_zeros(*weight.shape[:2], *size, dtype=wide)
+    taps[..., ::d, ::e] = weight
+    seen = torch.fft.rfft2(image).unflatten(1, (groups, -1))
+    looks = torch.fft.rfft2(taps, room).unflatten(0, (groups, -1)).conj()
+    total = torch.fft.irfft2(torch.einsum("bgcyx,gocyx->bgoyx", seen, looks).flatten(1, 2), room)
+    total = total[..., : room[0] - size[0] + 1 : s, : room[1] - size[1] + 1 : t]
+    return (total if bias is None else total + bias.to(wide)[:, None, None]).to(x.dtype)
+
+
 class TestConv2d(Contract):
     name = "conv2d"
     oracle = by_loops
-    variants = (library, rounded_before_the_bias, tap_by_tap)
+    variants = (library, rounded_before_the_bias, tap_by_tap, by_fourier)
     ban = Ban(r"conv\d|convolution|conv_|im2col", ("torch.nn.functional.unfold", "torch._decomp.decompositions.im2col"))
     cases = {
         "a_square_kernel": {"kernel": (2, 2)},
@@ -106,9 +123,12 @@ class TestConv2d(Contract):
         "one_row": {"height": 1, "kernel": (1, 3), "stride": (1, 2)},
     }
     hard_cases = {
+        "a_kernel_of_one_with_a_stride": {"kernel": (1, 1), "stride": 2},
+        "a_kernel_of_one_with_padding": {"kernel": (1, 1), "padding": 1, "bias": True},
+        "all_is_square": {"image": 6, "kernel": (2, 2), "stride": (2, 1), "padding": (2, 1), "dilation": (1, 3)},
         "a_stride_beyond_the_kernel": {"stride": (4, 5)},
         "windows_of_padding_alone": {"padding": (4, 3), "kernel": (2, 2), "bias": True},
-        "a_window_as_large_as_the_padded_image": {"padding": (1, 2), "dilation": (7, 10), "kernel": (2, 2)},
+        "a_window_as_large_as_the_padded_image": {"padding": (0, 1), "dilation": (5, 4), "kernel": (2, 3)},
     }
     representative = ("a_kernel_and_a_bias", "two_groups", "all_at_once")
     near_300 = {"offset": 300.0}
@@ -158,6 +178,7 @@ class TestConv2d(Contract):
             ("a weight of width 6 for 6 channels in 2 groups", (x, weight, None, 1, 0, 1, 2), 6),
             ("a weight of width 3 for 6 channels", (x, half), 3),
             ("a kernel of 6 rows for 5", (x, draw.normal(4, 6, 6, 2)), (6, "(6", "[6")),
+            ("a kernel of 6 rows for 5 with stride=2", (x, draw.normal(4, 6, 6, 2), None, 2), (6, "(6", "[6")),
             ("a kernel of 8 columns for 7", (x, draw.normal(4, 6, 3, 8)), (8, "8)", "8]")),
             ("a window of 8 rows for 5 + 2", (x, draw.normal(4, 6, 8, 1), None, 1, 1), (8, 7, "(8", "[8", "(7", "[7")),
             ("a window of 10 columns for 7 + 2", (x, draw.normal(4, 6, 1, 4), None, 1, 1, 3), (10, 9, 4, 3)),
@@ -165,10 +186,12 @@ class TestConv2d(Contract):
             ("stride=(1, -2)", (x, weight, None, (1, -2)), -2),
             ("dilation=0", (x, weight, None, 1, 0, 0), 0),
             ("dilation=(-1, 1)", (x, weight, None, 1, 0, (-1, 1)), -1),
+            ("dilation=0 of a kernel of one", (x, weight[..., :1, :1], None, 1, 0, 0), 0),
             ("padding=-1", (x, weight, None, 1, -1), -1),
             ("padding=(1, -2)", (x, weight, None, 1, (1, -2)), -2),
             ("a bias of 3 for 4 channels", (x, weight, bias[:3]), 3),
             ("a bias of 1 for 4 channels", (x, weight, bias[:1]), 1),
+            ("a bias without axes for 4 channels", (x, weight, bias[0]), ("()", "[]", 0, 4)),
             ("a bias of shape (4, 1)", (x, weight, bias[:, None]), ("(4, 1", "[4, 1")),
         ):
             args = tuple(v.to(attempt.device) if isinstance(v, Tensor) else v for v in args)

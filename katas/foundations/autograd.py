@@ -10,10 +10,10 @@
 # **Write** the class `Value(data)`, a number that remembers how it was made. It has `data` and `grad`, both floats;
 # `grad` is 0 at first.
 #
-# - **Operators:** `+`, `-`, `*` and `/` of two Values, or of a Value and a number on either side; negation. Each
-#   gives a new Value.
+# - **Operators:** `+`, `-`, `*` and `/` of two Values, or of a Value and a number on either side; negation.
 # - **Powers:** `value ** number`. The slope of `x ** 0` is 0 everywhere, at 0 too. `value ** value` is a `TypeError`.
 # - **Functions:** `exp()`, `log()`, `tanh()` and `relu()`, methods without arguments. The slope of relu at 0 is 0.
+# - **Each of these** gives a new Value, `a + 0` and `a ** 1` too.
 # - **`backward()`** starts from 1 at the Value that it is called on, and adds to the `grad` of each Value below what
 #   the derivative by it is. Its own `grad` grows by 1. Values that it was not made of keep theirs.
 # - **A Value used more than once** gets the sum over all its uses, and hands on the whole sum.
@@ -22,7 +22,8 @@
 # - **Chains of 50,000 operations** work, through any of the operators.
 # - **Time** grows with the number of Values, and not with the number of ways through the graph.
 # - **Not graded:** powers that are no real number, logarithms of what is not positive, divisions by 0, overflow of
-#   `exp`; what `number ** value` does. There are no tensors here: shapes, dtypes and devices play no part.
+#   `exp`, in a tanh made of it too; what `number ** value` does. There are no tensors here: shapes, dtypes and devices
+#   play no part.
 #
 # Not allowed: PyTorch, in any form. Python's `math` is allowed.
 #

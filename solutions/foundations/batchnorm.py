@@ -44,8 +44,8 @@
 #   float32 accuracy is enough.
 # - **Running statistics' dtype** is the module's. In half precision they are updated in float32 and rounded once.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. No loops.
-# - **A `ValueError`** whose message holds the values: `x` with fewer than two axes, with another number of features, or
-#   in training with a single value of each feature.
+# - **A `ValueError`** whose message holds the values, before running statistics move: `x` with fewer than two axes,
+#   with another number of features, or in training with a single value of each feature.
 # - **Not graded:** empty batches, an `x` of another dtype than `weight`, and arguments that make no sense, such as an
 #   `eps` below 0.
 #

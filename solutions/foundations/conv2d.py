@@ -39,8 +39,8 @@
 # - **Dtype.** float16 and bfloat16: the products of a window are summed in float32; the sum may be rounded before the
 #   bias is added. float64 in, float64 out; float32 accuracy is enough.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow to `x`, `weight` and `bias`.
-# - **Cost.** The number of operations may grow with the kernel, but not with batch, channels or image: loops over
-#   `(i, j)` are fine, loops over pixels are not.
+# - **Cost.** The number of operations may grow with the kernel and the groups, but not with batch, image or the
+#   channels of a group: loops over `(i, j)` are fine, loops over pixels are not.
 # - **A `ValueError`** whose message holds the values: `in` or `out` that is no multiple of `groups`, `groups` below 1,
 #   a `weight` of another width than `in/groups`, a window larger than the padded input, a stride or dilation below 1,
 #   a negative padding, a `bias` of another shape.

@@ -15,6 +15,7 @@ from dojo.judge.worker.drivers import OPERATORS
 SYMBOLS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
 Line = tuple[Any, ...]
 Program = tuple[Line, ...]  # lines of the driver
+ASIDE = ("backward", "set")  # lines that make no object
 
 
 def program(text: str, **leaves: float) -> Program:
@@ -46,7 +47,9 @@ def program(text: str, **leaves: float) -> Program:
     body: list[Any] = ast.parse(text).body
     for each in body:
         number = visit(each.value)
-        if isinstance(each, ast.Assign):
+        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Attribute):  # a.grad = 0.0
+            lines.append(("set", visit(each.targets[0].value), number))
+        elif isinstance(each, ast.Assign):
             made[ast.unparse(each.targets[0])] = number
     return tuple(lines)
 
@@ -75,6 +78,8 @@ def written(lines: Program) -> str:
             told += [f"    last = {text(inner, rest)}" for inner, *rest in operands[1]]
         elif word == "backward":
             told.append(text(word, operands))
+        elif word == "set":
+            told.append(f"{shown(operands[0])}.grad = {shown(operands[1])}")
         else:
             told.append(f"{name_of(count)} = {text(word, operands)}")
             count += 1
@@ -85,7 +90,7 @@ def told_of(lines: Program) -> list[int]:
     """The objects to look at: all, or with a chain those before it and its end."""
     words = [word for word, *_ in lines]
     before = words.index("again") if "again" in words else len(words)
-    count = sum(word != "backward" for word in words[:before])
+    count = sum(word not in ASIDE for word in words[:before])
     return [*range(count), *([-1] if "again" in words else [])]
 
 
@@ -111,6 +116,8 @@ def by_torch(lines: Program) -> dict[str, float]:
                 found = torch.autograd.grad(made[operands[0]], inputs, retain_graph=True, allow_unused=True)
                 for number, grad in zip(asked, found, strict=True):
                     grads[number] = grads.get(number, 0.0) + (0.0 if grad is None else grad.item())
+            elif word == "set":
+                grads[operands[0]] = operands[1][1]
             elif word in OPERATORS:
                 made.append(OPERATORS[word](*map(operand, operands)))
             else:
@@ -132,9 +139,9 @@ def without(lines: Program, gone: int) -> Program:
         used = [] if word == "leaf" else [each for each in operands if isinstance(each, int)]
         if place != gone and all(each in new for each in used):
             kept.append((word, *operands) if word == "leaf" else (word, *(new.get(each, each) for each in operands)))
-            if word != "backward":
+            if word not in ASIDE:
                 new[count] = len(new)
-        count += word != "backward"
+        count += word not in ASIDE
     return tuple(kept)
 
 
@@ -143,8 +150,8 @@ def simpler(call: tuple) -> Iterator[tuple]:
     (lines,) = call
     if any(word == "again" for word, *_ in lines):
         return
-    places = [place for place, (word, *_) in enumerate(lines) if word != "backward"]
-    made = [each for each in lines if each[0] != "backward"]
+    places = [place for place, (word, *_) in enumerate(lines) if word not in ASIDE]
+    made = [each for each in lines if each[0] not in ASIDE]
     data = by_torch(lines)
     found = [(*made[: count + 1], ("backward", count)) for count in range(len(made))]
     found = [each for each in found if len(each) < len(lines)]

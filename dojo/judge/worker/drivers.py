@@ -120,7 +120,7 @@ def program(make: Callable[[float], Any], instructions: list[list[Any]], told: l
     """Run a program over objects of a class: each line makes one more, goes back from one, or is done again and again.
 
         ["leaf", 2.0]  ["+", 0, 1]  ["*", 0, ["number", 3.0]]  ["neg", 1]  ["tanh", 4]  ["backward", 5]
-        ["again", 1000, [["+", -1, 0], ["exp", -1]]]
+        ["set", 0, ["number", 0.0]]  ["again", 1000, [["+", -1, 0], ["exp", -1]]]
 
     An operand is the number of an object, in the order in which they were made, -1 for the latest, or a number. What
     comes back is `data` and `grad` at the end, of all objects or of those to be told: numbers, or what else it is.
@@ -136,6 +136,8 @@ def program(make: Callable[[float], Any], instructions: list[list[Any]], told: l
                 made.append(make(*operands))
             elif word == "backward":
                 made[operands[0]].backward()
+            elif word == "set":
+                made[operands[0]].grad = operand(operands[1])
             elif word == "again":
                 for _ in range(operands[0]):
                     run(operands[1])
