@@ -38,14 +38,15 @@
 # - **What need not be clipped**, where `norm + eps <= max_norm`, comes back bit for bit. It may be the same tensors.
 # - **Squares** are summed in float32 at least: float16 gradients of 300 must not overflow.
 # - **`grads` of `accumulate_gradients`** holds a list for each microbatch: the gradients of a *mean* over `counts[i]`
-#   tokens. The result is the list of gradients of the mean over all tokens, each in its own dtype.
+#   tokens. The result is the list of gradients of the mean over all tokens, each in its own dtype: weighted and summed
+#   in float32 at least, and rounded once.
 # - **A microbatch of count 0** takes no part, even if it holds nan. Where all counts are 0 the result is zeros.
 # - **None** in some microbatches counts as zero; None in all of them stays None.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow through both functions. No loops
 #   over entries: operations grow with the number of tensors alone. float64 in, float64 out; float32 accuracy is enough.
 # - **A `ValueError`** whose message holds the values: `max_norm` that is not positive; a negative count; lists of
 #   different lengths, of counts and microbatches or among the microbatches.
-# - **Not graded:** what is clipped when the norm is not finite.
+# - **Not graded:** what is clipped when the norm is not finite; gradients through a norm of 0.
 #
 # Not allowed: `nn.utils.clip_grad_norm_` and its kin, `nn.utils.get_total_norm`.
 #
