@@ -148,6 +148,7 @@ class TestLoRALinear(ModuleContract):
     def test_unmerge_takes_the_adapter_off(self, attempt: Attempt, draw: Draw) -> None:
         for methods in ("merge unmerge", "merge unmerge merge unmerge"):
             self.assert_weight(attempt, draw, methods, False, "unmerge() gives the weight back, up to rounding")
+        self.assert_weight(attempt, draw, "merge unmerge merge", True, "merge() adds (alpha / rank) B A to the weight")
 
     @core
     def test_a_merged_layer_uses_the_weight_alone(self, attempt: Attempt, draw: Draw) -> None:
@@ -161,9 +162,26 @@ class TestLoRALinear(ModuleContract):
         self.compare(attempt, draw, told, other, got)
 
     @robust
+    def test_gradients_flow_to_x_through_a_merged_layer(self, attempt: Attempt, draw: Draw) -> None:
+        """What lies below a merged layer gets no gradients, and does not learn."""
+        call, cotangent = self.call(draw, rank=3, alpha=2.5), draw.normal(2, 3, 6)
+        module = self.after(attempt, call, "merge")
+        args, kwargs = self.arguments(call.to(attempt.device))
+        asked = {"args": args, "kwargs": kwargs, "cotangents": [cotangent.to(attempt.device)]}
+        with self.case_context(attempt, "after merge()", call):
+            found = module.ask(do="forward_backward", target=module.target, **asked)["inputs"]
+        whole = call.params["weight"].double() + change(call)
+        sentence, sizes = "merged, gradients flow to x", cotangent.double().abs() @ whole.abs()
+        if not found or found[0] is None:
+            fail(sentence, "no gradient comes back")
+        allowed = 32 * torch.finfo(torch.float32).eps * sizes
+        match(found[0].cpu(), cotangent.double() @ whole, allowed, sentence, "batch rows in")
+
+    @robust
     def test_merging_or_unmerging_again_does_nothing(self, attempt: Attempt, draw: Draw) -> None:
         """A loop over all layers merges a shared one twice, and its change counts double."""
-        for methods, merged in (("merge merge", True), ("unmerge", False), ("merge unmerge unmerge", False)):
+        for methods, merged in (("merge merge", True), ("unmerge", False), ("merge unmerge unmerge", False),
+                                ("merge merge unmerge", False), ("unmerge merge", True)):  # fmt: skip
             self.assert_weight(attempt, draw, methods, merged, "merging or unmerging again does nothing")
 
     @robust
@@ -251,6 +269,7 @@ CLAIMS = {
     r"\*\*`forward\(x\)`": "values|multiplied_out",
     r"\*\*`merge\(\)`": "merge_adds|uses_the_weight_alone|merged_in_its_dtype",
     r"\*\*`unmerge\(\)`": "unmerge_takes",
+    "Gradients flow": "flow_to_x",
     r"\*\*In place": "same_frozen|merged_in_its_dtype",
     r"\*\*Again": "again_does_nothing",
     "A `ValueError`": "refused",
