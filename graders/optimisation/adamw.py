@@ -34,7 +34,7 @@ from dojo.judge.worker.drivers import MOVED
 DEFAULTS = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
 STRONG = {"lr": 0.1, "betas": (0.8, 0.95), "eps": 1e-3, "weight_decay": 0.5}  # the mildest bug then moves by 5e-3
 SHAPES = ((3, 2), (3, 2), (5,), ())
-MIXED = (torch.float32, torch.bfloat16) * 2
+MIXED = (torch.float32, torch.bfloat16, torch.float64, torch.bfloat16)
 SINGLE = torch.finfo(torch.float32).eps
 
 
@@ -142,6 +142,7 @@ class TestAdamW:
         for told, scale, settings in (
             ("gradients of 1e6", 1e6, {"lr": 0.1}),
             ("gradients of 1e-6", 1e-6, {"lr": 0.1}),
+            ("gradients of 0", 0.0, STRONG),
             ("betas of 0", 1.0, {"lr": 0.1, "betas": (0.0, 0.0)}),
             ("lr 0", 1.0, {"lr": 0.0, "weight_decay": 1.0}),
             ("eps 0", 1.0, {"lr": 0.1, "eps": 0.0}),
