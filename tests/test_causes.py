@@ -74,6 +74,12 @@ def test_without_wrong_values_the_same_pattern_is_one_cause() -> None:
     }
 
 
+def test_a_test_that_rejects_a_wrong_program_beside_it_makes_no_mistake() -> None:
+    beside = failed(causes.BESIDE, contract="`test` accepts the mended program")
+    assert told(failed("A::values", contract="values"), beside) == {"A::values": [causes.BESIDE]}
+    assert told(failed("A::values", Tier.ROBUST, contract="values"), beside) == {causes.BESIDE: [], "A::values": []}
+
+
 def test_causes_come_in_the_order_of_the_tiers() -> None:
     fast = failed("A::slow", Tier.FAST, Outcome.SLOW, contract="fast")
     assert list(told(fast, failed("A::robust", Tier.ROBUST, contract="r"), failed("A::core", contract="c"))) == [

@@ -3,7 +3,8 @@
 Two checks fail of one cause if the same known bug explains both, if the attempt raised at the same line, if they tell
 of the same forbidden operation, or if their wrong elements lie alike. Where values are wrong, or parameters
 cannot be set, what compares values in another dtype, layout or shape cannot be right either, and counts under that; so
-it does where a forbidden operation gave the values. Values that are off in half precision are off of one cause.
+it does where a forbidden operation gave the values. Values that are off in half precision are off of one cause. And a
+candidate's test that rejects the program beside it is no mistake of its own where that program is wrong.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dojo.verdict.types import Check, Label, Outcome, Tier
 COMPARED = (Label.ELEMENTS, Label.PATTERN, Label.MAP)  # a section of one of these tells of two tensors compared
 HALF = re.compile(r"^.*float16")  # in what the first line says of the dtype
 PRECISION = re.compile(r"float16|float64|half_precision")
+TEST, BESIDE = "Testtest", "Testtest::test_accepts_the_program_beside_it"
 
 
 @dataclass
@@ -44,8 +46,12 @@ def assign(checks: Iterable[Check]) -> None:
     forbidden = [check for check in core if check.outcome is Outcome.FORBIDDEN]
     for check in [*(each for each in core if each.diagnosis or _unset(each)), *filter(_compares, core), *forbidden]:
         leads.setdefault(subject(check), check)
+    program = next((check for check in core if subject(check) != TEST), None)
     first: dict[tuple[str, ...], Check] = {}
     for check in failed:
+        if check.name == BESIDE and program:
+            check.cause = program.cause or program.name
+            continue
         lead = leads.get(subject(check))
         own = check.diagnosis and lead not in forbidden
         follows = lead is not None and not own and (_compares(check) or PRECISION.search(check.name))
