@@ -554,6 +554,10 @@ WRONG = {
         "    return [torch.zeros(1) if g is None else 2 * g for g in grads], s",
         "twice[1] is None",
     ),
+    "None for a tensor": (
+        "def doubled(grads):\n    return [None for g in grads], sum(g.sum() for g in grads if g is not None)",
+        "twice[0] is a tensor",
+    ),
     "None left out": (
         "def doubled(grads):\n    s = sum(g.sum() for g in grads if g is not None)\n"
         "    return [2 * g for g in grads if g is not None], s",

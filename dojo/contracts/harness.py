@@ -182,6 +182,8 @@ class Harness(HouseRules):
                 if found[name] is not None:
                     raise Wrong(f"{name} is None", _fact(f"got a {type(found[name]).__name__}"), where=case)
                 continue
+            if found[name] is None and name != "result":
+                raise Wrong(f"{name} is a tensor", _fact("got None"), where=case)
             wanted = self.result_dtype(name, call, dtype) if is_floating(value) else value.dtype
             got = tensor(found[name], device)
             if got.dtype is not wanted:

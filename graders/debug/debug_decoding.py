@@ -180,7 +180,8 @@ class TestModel(ModuleContract):
         module = self.ready(attempt, made)
         args = (module.target, prompt.to(attempt.device), count, uniform.to(attempt.device))
         request = {"do": "call", "target": "generate", "args": args, "kwargs": settings}
-        with told(f"case `{case}`: prompt={prompt.tolist()}, n={count}, uniform={uniform.tolist()}{words}"):
+        short = [[round(u, 3) for u in row] for row in uniform.tolist()]
+        with told(f"case `{case}`: prompt={prompt.tolist()}, n={count}, uniform={short}{words}"):
             got = tensor(attempt.ask_of([module], request)["value"], attempt.device).cpu()
             if got.dtype is not torch.int64:
                 fail("ids are int64", f"got {got.dtype}")
@@ -225,7 +226,7 @@ def _chances(logits: list[float], temperature: float, top_p: float) -> list[floa
 def _drawn(d: Draw, chances: list[float] | None, end: bool) -> tuple[float, int] | None:
     """A uniform number and the token that it draws, which ends the row or not as is asked for."""
     sums = [math.fsum(chances[: i + 1]) for i in range(VOCAB)] if chances else []
-    for u in d.uniform(64).tolist() if sums else ():
+    for u in (round(u, 3) for u in (d.uniform(64).tolist() if sums else ())):
         token = next((i for i, each in enumerate(sums) if each > u), VOCAB)
         if token < VOCAB and (token == END) is end and min(abs(u - each) for each in [*sums, 1.0, 0.0]) > APART:
             return u, token
