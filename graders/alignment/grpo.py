@@ -152,6 +152,7 @@ class TestGroupAdvantages(Contract):
         "centred_alone": {"scale": False},
         "another_eps": {"eps": 0.5},
         "a_group_of_two": {"group": 2, "eps": 0.3},
+        "rewards_near_each_other": {"apart": 1e-3},
     }
     more_shapes = {"one_prompt": {"prompts": 1}}
     hard_cases = {"a_group_of_one": {"group": 1}, "a_group_of_one_centred": {"group": 1, "scale": False}}
@@ -162,12 +163,14 @@ class TestGroupAdvantages(Contract):
     time_limit = 20.0
 
     @classmethod
-    def call(cls, d: Draw, prompts: int = 3, group: int = 5, offset: float = 0.0, **settings: float) -> Call:
+    def call(
+        cls, d: Draw, prompts: int = 3, group: int = 5, offset: float = 0.0, apart: float = 1.0, **settings: float
+    ) -> Call:
         """Rewards well apart from each other, with another mean and another spread in each group."""
         places = torch.stack([torch.randperm(group, generator=d.generator) for _ in range(prompts)])
         spread = d.uniform(prompts, 1, low=0.5, high=2.0) * min(1.0, 5 / group)
-        return Call({"rewards": offset + d.normal(prompts, 1) + spread * (places + d.uniform(prompts, group, high=0.5)),
-                     **settings})  # fmt: skip
+        rewards = d.normal(prompts, 1) + spread * (places + d.uniform(prompts, group, high=0.5))
+        return Call({"rewards": offset + apart * rewards, **settings})
 
     @robust
     def test_equal_rewards_give_zero_with_finite_gradients(self, attempt: Attempt, draw: Draw) -> None:
@@ -248,7 +251,7 @@ class TestGrpoLoss(Contract):
         tensors = {"logp": logp, "old_logp": old, "ref_logp": ref}
         mask = d.mask(n, seq, share=kept) & (kept > 0)
         if n > 1 and kept:
-            mask[0], mask[1, 1:], mask[1, 0] = True, False, not dead
+            mask[::2], mask[1, 1:], mask[1, 0] = True, False, not dead
         if garbage:
             odd = torch.tensor([math.nan, math.inf, -math.inf, 3e4])[d.integers(0, 4, 3, n, seq)]
             tensors = {k: torch.where(mask, v, wrong) for (k, v), wrong in zip(tensors.items(), odd, strict=True)}

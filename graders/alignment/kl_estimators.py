@@ -146,7 +146,7 @@ class TestKlEstimates(KLContract):
     def test_unlike_shapes_are_refused(self, attempt: Attempt, draw: Draw) -> None:
         """Log-probabilities that broadcast compare a token with another one."""
         logp, ref_logp = self.call(draw, (2, 3)).inputs.values()
-        for bad in (ref_logp[:1], ref_logp[0], ref_logp[:, :1], ref_logp[:, :2]):
+        for bad in (ref_logp[:1], ref_logp[0], ref_logp[:, :1], ref_logp[:, :2], ref_logp.mT, ref_logp[None]):
             self.refused(attempt, logp, bad)
 
 

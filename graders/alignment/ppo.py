@@ -142,7 +142,7 @@ class MaskedLoss(Contract):
         function, call = getattr(attempt, self.name), self.call(draw)
         for name in self.signature.inputs[1:4]:
             given = call.inputs[name]
-            for other in (given[:, :1], given[0], torch.cat([given, given[:, :1]], 1)):
+            for other in (given[:, :1], given[0], given.mT, torch.cat([given, given[:, :1]], 1)):
                 args, shape = tuple((call.inputs | {name: other}).values()), ", ".join(map(str, other.shape))
                 held, sentence = (f"({shape}", f"[{shape}"), f"{name} of shape {tuple(other.shape)} is refused"
                 assert_raises(lambda args=args: function.request(args, {}), held, sentence=sentence)

@@ -139,6 +139,7 @@ class TestNextTokenLogprobs(Contract):
         "more_than_are_finite": {"hidden": 6, "top_k": 5},
         "greedy_beside_minus_infinity": {"hidden": 4, "temperature": 0.0},
         "large": {"offset": 1e4, "top_k": 4, "temperature": 0.8},
+        "a_temperature_near_0": {"scale": 0.004, "temperature": 0.004},
     }
     representative = ("warm", "all_of_them", "greedy", "top_p")
     near_300 = {"shape": (3,), "vocab": 70_001, "offset": 300.0, "repeated": 20, "temperature": 0.3}

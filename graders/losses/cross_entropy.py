@@ -157,13 +157,14 @@ class TestCrossEntropy(Contract):
         call = self.call(draw, shape=(6,), ignored=0.3)
         logits, targets = call.inputs["logits"], call.inputs["targets"]
         gone = F.one_hot((targets.clamp_min(0) + 1) % logits.shape[-1], logits.shape[-1]).bool()
-        call = call.with_inputs(logits=logits.masked_fill(gone, -math.inf))
-        self.verify(attempt, draw, "one token masked out", call, gradients=True)
+        for more in ({}, PENALISED):
+            masked = call.with_inputs(logits=logits.masked_fill(gone, -math.inf), **more)
+            self.verify(attempt, draw, "one token masked out", masked, gradients=True)
 
     @robust
     def test_wrong_arguments_are_refused(self, attempt: Attempt, draw: Draw) -> None:
         """A target that is no class reads another row, or the loss goes on with the wrong sign."""
-        function, call = attempt.cross_entropy, self.call(draw)
+        function, call = attempt.cross_entropy, self.call(draw, ignored=0.3)
         logits, targets = call.inputs["logits"], call.inputs["targets"]
         for wrong in (7, -1, -101):
             bad = targets.clone()

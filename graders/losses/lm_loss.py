@@ -99,7 +99,7 @@ class TestLmLoss(Contract):
         cls, d: Draw, batch: int = 3, seq: int = 5, vocab: int = 7, answers: float | None = None, scale: float = 2.0,
         **more: int | Tensor,
     ) -> Call:  # fmt: skip
-        """Random ids; of a share of them a mask, whose rows keep unlike numbers, and which says True of tokens 0."""
+        """Random ids; of a share of them a mask, whose rows keep unlike numbers; what it says of tokens 0 differs."""
         inputs = {"logits": d.normal(batch, seq, vocab, scale=scale)}
         inputs["token_ids"] = d.integers(0, vocab, batch, seq)
         if answers is not None:
@@ -108,7 +108,7 @@ class TestLmLoss(Contract):
                 mask[0] = torch.arange(seq) == 2
                 mask[-1, 1:] = True
                 mask[-1, 3:4] = False
-            mask[:, 0] = True
+            mask[:, 0] = torch.arange(batch) != 1
             inputs["loss_mask"] = mask
         return Call(inputs | more)
 

@@ -182,6 +182,7 @@ class TestRoute(RouterContract):
         """In half precision equal logits are common: a token then has other experts on another device."""
         calls = [("whole logits", Call({"logits": draw.integers(0, 3, 20, 16).float(), "k": 4}))]
         calls.append(("equal logits", Call({"logits": torch.zeros(2, 40), "k": 3, "normalize": False})))
+        calls.append(("one of them", Call({"logits": draw.integers(0, 3, 20, 16).float(), "k": 1})))
         self.verify_all(attempt, draw, calls)
 
     @robust
