@@ -23,6 +23,7 @@ from dojo.judge.fork_server import ForkServer
 
 if TYPE_CHECKING:
     from dojo.cohort.engine import Engine
+    from dojo.cohort.outputs.writing import Folder
 
 MOST_PAIRS = 500  # that share most, listed
 LOOK = 2.0  # seconds between two looks at a watched folder
@@ -47,14 +48,16 @@ def main(args: argparse.Namespace) -> int:
         with _engine(args) as engine:
             import torch
 
+            from dojo.cohort.outputs.writing import Folder
+
             device = args.device if torch.cuda.is_available() or args.ray else "cpu"
             terms = Terms(seed, device, torch.__version__, args.attempt_seconds, args.submission_seconds)
-            whole, again = True, args.again
+            whole, again, folder = True, args.again, Folder(args.out)
             while whole:
                 seen = _seen(where)  # before it is read: what arrives from now on is for the next round
                 _take(store, where, katas)
                 whole = _grade(store, katas, terms, engine, again)
-                _tell(store, katas, args.out, points)
+                _tell(store, katas, folder, points)
                 if not args.watch or (whole and not _more_has_come(where, seen)):
                     break
                 again = []
@@ -97,7 +100,7 @@ def _grade(store: Store, katas: dict[str, Kata], terms: Terms, engine: Engine, a
     return True
 
 
-def _tell(store: Store, katas: dict[str, Kata], out: Path, points: Rubric | None) -> None:
+def _tell(store: Store, katas: dict[str, Kata], folder: Folder, points: Rubric | None) -> None:
     """Write what a teacher gets, and say where it is."""
     from dojo.cohort import copies
     from dojo.cohort.outputs import writing
@@ -106,7 +109,7 @@ def _tell(store: Store, katas: dict[str, Kata], out: Path, points: Rubric | None
     problems = store.problems()
     likest = copies.pairs([result.submitted for result in found], katas)[:MOST_PAIRS]
     alike = [(p.first.student, p.second.student if p.second else "the solution", p.first.kata, p.share) for p in likest]
-    written = writing.write_all(found, problems, alike, out, points)
+    written = writing.write_all(found, problems, alike, folder, points)
     students = {result.submitted.student for result in found}
     passed = sum(result.verdict["verdict"] == "passed" for result in found)
     print(f"{_count(len(found), 'attempt')} of {_count(len(students), 'student')}: {passed} passed")
@@ -115,7 +118,7 @@ def _tell(store: Store, katas: dict[str, Kata], out: Path, points: Rubric | None
         if count:
             print(f"{count} {name}")
     for path in written:
-        if path.parent == out:
+        if path.parent == folder.path:
             print(f"  {path}")
     print("", end="", flush=True)
 

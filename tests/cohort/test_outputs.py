@@ -12,7 +12,7 @@ import torch
 
 from dojo.cohort.outputs import rubric as rubrics
 from dojo.cohort.outputs.rubric import Rubric
-from dojo.cohort.outputs.writing import file_names, write_all
+from dojo.cohort.outputs.writing import Folder, file_names, write_all
 from dojo.cohort.records import Problem, Result, Submitted
 from dojo.content.catalog import ROOT, Trouble
 from dojo.verdict.causes import assign
@@ -86,7 +86,7 @@ def result_of(out: Path, student: str, kata: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("results")
-    written = write_all(CLASS, PROBLEMS, PAIRS, path, POINTS)
+    written = write_all(CLASS, PROBLEMS, PAIRS, Folder(path), POINTS)
     assert {str(each.relative_to(path)) for each in written} == {
         *("results.csv", "grades.csv", "class.html"),
         *(f"feedback/{name}.{kind}" for name in ("Ada", "Grace", "cmd", "Żak-小明") for kind in ("md", "html")),
@@ -112,7 +112,7 @@ def test_a_row_says_verdict_tiers_points_and_the_first_cause(out: Path) -> None:
 
 def test_no_cell_is_a_formula_to_a_spreadsheet(out: Path, tmp_path: Path) -> None:
     for name in ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "＝1", "a\n=1", "\ud800"):
-        write_all([graded(name, "gqa")], [], [], tmp_path, None)
+        write_all([graded(name, "gqa")], [], [], Folder(tmp_path), None)
         for row in rows(tmp_path / "results.csv"):
             assert not any(cell[:1] in ("=", "+", "-", "@", "＝", "\t", "\r") for cell in row.values()), row
             assert row["student"].isprintable()
@@ -146,9 +146,9 @@ def test_what_a_person_must_look_at_counts_neither_for_nor_against_anybody(out: 
 
 @pytest.mark.parametrize("outcome", [Outcome.GRADER_ERROR, Outcome.SKIPPED])
 def test_a_fault_of_the_grader_is_for_a_person_though_nobody_said_so(outcome: Outcome, tmp_path: Path) -> None:
-    write_all([graded("Ada", "gqa", "crf", outcome, verdict="failed")], [], [], tmp_path, POINTS)
+    write_all([graded("Ada", "gqa", "crf", outcome, verdict="failed")], [], [], Folder(tmp_path), POINTS)
     assert result_of(tmp_path, "Ada", "gqa")["verdict"] == "for a person"
-    write_all([graded("Ada", "gqa", verdict="unjudged", checks=[], tiers={})], [], [], tmp_path, POINTS)
+    write_all([graded("Ada", "gqa", verdict="unjudged", checks=[], tiers={})], [], [], Folder(tmp_path), POINTS)
     assert result_of(tmp_path, "Ada", "gqa")["verdict"] == "for a person"
 
 
@@ -171,7 +171,7 @@ def test_an_attempt_writes_into_no_page(out: Path) -> None:
     for path in out.rglob("*.html"):
         assert EVIL not in path.read_text("utf-8")
     fenced = graded("Ada", "gqa", "c", says="```\n# I passed\n[x](javascript:1)")
-    write_all([fenced], [], [], out.parent / "fences", None)
+    write_all([fenced], [], [], Folder(out.parent / "fences"), None)
     told = (out.parent / "fences" / "feedback" / "Ada.md").read_text("utf-8")
     assert "````text\n```\n# I passed" in told
 
@@ -249,30 +249,43 @@ def test_names_of_files_are_safe_and_nobody_shares_one(tmp_path: Path) -> None:
 
 def test_what_is_replaced_is_kept_and_what_stays_is_not_written(tmp_path: Path) -> None:
     (tmp_path / "results.csv").write_text("mine")
-    write_all(CLASS, PROBLEMS, PAIRS, tmp_path, POINTS)
+    write_all(CLASS, PROBLEMS, PAIRS, Folder(tmp_path), POINTS)
     (kept,) = (tmp_path / "earlier").rglob("*.*")
     assert kept.name == "results.csv"
     assert kept.read_text() == "mine"
-    write_all(CLASS, PROBLEMS, PAIRS, tmp_path, POINTS)
+    write_all(CLASS, PROBLEMS, PAIRS, Folder(tmp_path), POINTS)
     assert len(list((tmp_path / "earlier").iterdir())) == 1
     before = (tmp_path / "feedback" / "Ada.md").read_text("utf-8")
-    write_all([graded("Ada", "rope"), *CLASS[2:]], PROBLEMS, PAIRS, tmp_path, POINTS)
+    write_all([graded("Ada", "rope"), *CLASS[2:]], PROBLEMS, PAIRS, Folder(tmp_path), POINTS)
     (kept,) = (tmp_path / "earlier").glob("*/feedback/Ada.md")
     assert kept.read_text("utf-8") == before
     assert not list((tmp_path / "earlier").glob("*/feedback/Grace.md"))
 
 
+def test_what_a_watched_class_writes_again_and_again_is_kept_only_where_somebody_else_has_changed_it(
+    tmp_path: Path,
+) -> None:
+    folder = Folder(tmp_path)
+    for number in (2, 3, 4):
+        write_all(CLASS[:number], PROBLEMS, PAIRS, folder, POINTS)
+    assert not (tmp_path / "earlier").exists()
+    (tmp_path / "class.html").write_text("mine")
+    write_all(CLASS, PROBLEMS, PAIRS, folder, POINTS)
+    (kept,) = (tmp_path / "earlier").rglob("*.*")
+    assert kept.read_text() == "mine"
+
+
 def test_of_two_attempts_at_a_kata_both_are_rows_and_the_better_counts(tmp_path: Path) -> None:
-    write_all([graded("Ada", "gqa"), graded("Ada", "gqa", "crf")], [], [], tmp_path, POINTS)
+    write_all([graded("Ada", "gqa"), graded("Ada", "gqa", "crf")], [], [], Folder(tmp_path), POINTS)
     assert [row["verdict"] for row in rows(tmp_path / "results.csv")] == ["passed", "failed"]
     assert rows(tmp_path / "grades.csv")[0]["points"] == "10"
 
 
 def test_nobody_handing_in_is_no_error(tmp_path: Path) -> None:
-    write_all([], [], [], tmp_path, POINTS)
+    write_all([], [], [], Folder(tmp_path), POINTS)
     assert rows(tmp_path / "results.csv") == []
     assert "Nobody has handed anything in" in (tmp_path / "class.html").read_text("utf-8")
-    write_all([], PROBLEMS, [], tmp_path, POINTS)
+    write_all([], PROBLEMS, [], Folder(tmp_path), POINTS)
     assert "could not be read" in (tmp_path / "feedback" / "Grace.md").read_text("utf-8")
 
 

@@ -30,16 +30,16 @@ def write_all(
     results: Sequence[Result],
     problems: Sequence[Problem],
     pairs: Sequence[tuple[str, str, str, float]],
-    out: Path,
+    folder: Folder,
     rubric: Rubric | None,
 ) -> list[Path]:
-    """Write everything into `out`, and return the files. What changes is kept in `out/earlier/`, by the time.
+    """Write everything into the folder, and return the files.
 
     `results.csv`, with a rubric `grades.csv`, `class.html`, and for each student `feedback/NAME.md`,
     `feedback/NAME.html` and `gradescope/NAME/results.json`. `pairs` are two students, or one and "the solution", the
     kata, and the share of their tokens that match.
     """
-    found, folder = Class(results, problems, rubric), Folder(out)
+    found = Class(results, problems, rubric)
     names = file_names(found.students)
     folder.write("results.csv", tables.results(found))
     if rubric is not None:
@@ -51,7 +51,7 @@ def write_all(
         folder.write(pages[student], html.page(feedback.html(found, student), f"Feedback for {student}"), _undated)
         folder.write(f"feedback/{name}.md", feedback.markdown(found, student))
         folder.write(f"gradescope/{name}/results.json", gradescope.of_student(found, student))
-    return folder.written
+    return list(folder.written)
 
 
 def _undated(page: str) -> str:
@@ -92,24 +92,29 @@ def _folded(name: str) -> str:
 
 
 class Folder:
-    """Where a class's files are written. What one replaces goes to `earlier/` and the time, in the same place there."""
+    """Where a class's files are written.
+
+    What one replaces goes to `earlier/` and the time, in the same place there, unless it was written here before.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.written: list[Path] = []
+        self.written: dict[Path, str] = {}  # the digest of what stands there
         self._earlier: Path | None = None
 
     def write(self, name: str, text: str, same: Callable[[str], str] = str) -> None:
         """Write a text, unless the file says the same already, which `same` may leave a line out of."""
         path = self.path / name
-        self.written.append(path)
         content = text.encode("utf-8", "backslashreplace")  # a name may hold bytes that are no text
         if path.is_file():
             old = path.read_bytes()
+            known, self.written[path] = self.written.get(path), files.digest(old)
             if same(old.decode("utf-8", "replace")) == same(content.decode()):
                 return
-            files.write_atomic(self._copies() / name, old)
+            if self.written[path] != known:
+                files.write_atomic(self._copies() / name, old)
         files.write_atomic(path, content)
+        self.written[path] = files.digest(content)
 
     def _copies(self) -> Path:
         if self._earlier is None:
