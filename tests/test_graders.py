@@ -101,9 +101,9 @@ def test_kata_has_its_bugs_and_its_right_attempts(name: str) -> None:
 
 def troubles(kata: catalog.Kata, server: ForkServer, brief: bool) -> list[str]:
     """What is wrong with the kill matrix of a kata, a line each; if brief, without the bugs that it takes over."""
-    if "test" in master.names(kata):  # programs that train, and wait for torch's optimisers in each new worker
-        server = server.warm()
     options, source = Options(SEED), master.read_text(kata.master)
+    if "test" in master.names(kata) or "torch.optim" in source:  # else each worker waits for torch's optimisers
+        server = server.warm()
     every = {bug.name: bug for bug in bugs_of(kata)}
     own = {bug.name for bug in catalog.load(kata.grader).BUGS.own}
     bugs = {name: bug for name, bug in every.items() if not brief or name in own}
