@@ -209,7 +209,7 @@ class Contract(Harness):
                 callee, call = self.ready(attempt, call, dtype), call.to(attempt.device)
                 args, kwargs = self.arguments(call)
                 request = {"do": "call", "target": callee.target, "args": args, "kwargs": kwargs, "watch": True}
-                asked.append((callee, request))
+                asked.append((callee, request | {"watch_grad": dtype is torch.float32}))
                 calls.append((case, dtype, call))
             with suppress(*(() if tried is ordinary else (Raised,))):  # what is not ordinary may raise
                 for (case, dtype, call), reply in zip(calls, attempt.ask_each(asked), strict=True):
@@ -245,12 +245,12 @@ class Contract(Harness):
         for each in calls:
             args, kwargs = self.arguments(each.to(attempt.device))
             staged.refill(*args, **kwargs)
-            kept.append(staged.go())
+            kept.append(staged.go(grad=False))
         for number, (each, result) in enumerate(zip(calls, kept, strict=True), 1):
             told = f"call {number} of {len(calls)} with the same tensors, refilled in between"
             self.compare(attempt, draw, told, each, {"result": staged.fetch(result)})
-        staged.overwrite_result(staged.go())
-        told, got = "the same call again, after its first result was overwritten", staged.fetch(staged.go())
+        staged.overwrite_result(staged.go(grad=False))
+        told, got = "the same call again, after its first result was overwritten", staged.fetch(staged.go(grad=False))
         self.compare(attempt, draw, told, each, {"result": got})
 
     @fast

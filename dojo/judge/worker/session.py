@@ -89,21 +89,34 @@ class Session:
         return self.resolve(value) if isinstance(value, protocol.Remote) else value
 
     def call(
-        self, target: Any, args: Args, kwargs: Kwargs, grad: bool = False, watch: bool = False, method: str = ""
+        self,
+        target: Any,
+        args: Args,
+        kwargs: Kwargs,
+        grad: bool = False,
+        watch: bool = False,
+        watch_grad: bool = True,
+        method: str = "",
     ) -> Message:
-        """Call a function, a class, a kept object or a method of one; a module that comes back is kept here."""
+        """Call a function, a class, a kept object or a method of one; a module that comes back is kept here.
+
+        With `watch` the answer says what the call has changed; `watch_grad` is the grad mode that it must leave.
+        """
         function = self.resolve(target)
         function = getattr(function, method) if method else function
         args, kwargs = protocol.mapped(self.here, (args, kwargs))
+        leaves = [t for t in protocol.tensors_in([args, kwargs]) if t.requires_grad]
         reply: Message = {}
-        with torch.set_grad_enabled(grad or watch), watched(self.loaded) if watch else nullcontext() as changed:
+        watching = watched(self.loaded) if watch else nullcontext()
+        with torch.set_grad_enabled(grad or (watch and watch_grad)), watching as changed:
             result = function(*args, **kwargs)
         if watch:
             reply["changed"] = changed
             reply["inputs"] = [t.detach() for t in protocol.tensors_in([args, kwargs])]
         if grad:
+            if not all(t.requires_grad for t in leaves):
+                raise Unanswerable("an input that required a gradient before the call no longer does")
             number = self.number()
-            leaves = [t for t in protocol.tensors_in([args, kwargs]) if t.requires_grad]
             parameters = dict(nn.Module.named_parameters(function)) if isinstance(function, nn.Module) else {}
             self.calls[number] = (leaves, parameters, result)
             self.calls.pop(number - GRAPHS_KEPT, None)
@@ -243,17 +256,24 @@ class Session:
         return {}
 
     def go(
-        self, target: Any, prepared: protocol.Remote, instead: protocol.Remote | None = None, method: str = ""
+        self,
+        target: Any,
+        prepared: protocol.Remote,
+        instead: protocol.Remote | None = None,
+        method: str = "",
+        grad: bool = True,
     ) -> Message:
         """Call with prepared arguments and keep the result here, so that only the work itself is timed.
 
-        It is kept `instead` of the result of an earlier call, if that is named.
+        It is kept `instead` of the result of an earlier call, if that is named. Without a
+        graph, which `grad` says, a buffer can be handed out again.
         """
         if instead is not None:
             self.objects.pop(instead.number, None)
         args, kwargs = protocol.mapped(self.here, self.objects[prepared.number])
         function = self.resolve(target)
-        result = (getattr(function, method) if method else function)(*args, **kwargs)
+        with torch.set_grad_enabled(grad):
+            result = (getattr(function, method) if method else function)(*args, **kwargs)
         if isinstance(result, Tensor) and result.is_cuda:
             torch.cuda.synchronize()
         number = self.number()
