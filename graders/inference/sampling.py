@@ -120,6 +120,7 @@ class TestNextTokenLogprobs(Contract):
         "a_warm_nucleus": {"temperature": 2.0, "top_p": 0.6},
         "a_cold_min_p": {"temperature": 0.5, "min_p": 0.1},
         "top_k_before_top_p": {"top_k": 4, "top_p": 0.8, "scale": 0.5},
+        "top_k_before_top_p_and_min_p": {"top_k": 4, "top_p": 0.8, "min_p": 0.05, "scale": 0.5},
         "top_p_before_min_p": {"top_p": 0.75, "min_p": 0.45, "scale": 0.5},
         "all_of_them": {"temperature": 1.5, "top_k": 6, "top_p": 0.85, "min_p": 0.2},
         "one_token_is_a_nucleus": {"top_p": 0.01},
@@ -139,7 +140,9 @@ class TestNextTokenLogprobs(Contract):
         "more_than_are_finite": {"hidden": 6, "top_k": 5},
         "greedy_beside_minus_infinity": {"hidden": 4, "temperature": 0.0},
         "large": {"offset": 1e4, "top_k": 4, "temperature": 0.8},
-        "a_temperature_near_0": {"scale": 0.004, "temperature": 0.004},
+        "large_and_negative": {"offset": -1e4, "top_k": 4, "temperature": 0.8},
+        "a_temperature_near_0": {"temperature": 2.0**-20, "scale": 2.0**-20},
+        "a_nucleus_of_almost_nothing": {"shape": (40,), "top_p": 1e-9},
     }
     representative = ("warm", "all_of_them", "greedy", "top_p")
     near_300 = {"shape": (3,), "vocab": 70_001, "offset": 300.0, "repeated": 20, "temperature": 0.3}
@@ -401,6 +404,10 @@ log-probabilities taken as they are
     rounded to half precision they do not sum to 1.
     torch.softmax(logprobs.to(torch.promote_types(logprobs.dtype, torch.float32)), dim=-1)
         →  logprobs.to(torch.promote_types(logprobs.dtype, torch.float32)).exp()
+the uniform number in half precision
+    rounded, it meets some ids too often and others too seldom: it is compared as it is given.
+    below = chances.cumsum(dim=-1) <= uniform[..., None]
+        →  below = chances.cumsum(dim=-1) <= uniform.to(logprobs.dtype)[..., None]
 probabilities summed in half precision
     with 8 bits a sum of small probabilities stands still.
     torch.softmax(logprobs.to(torch.promote_types(logprobs.dtype, torch.float32)), dim=-1)

@@ -23,6 +23,7 @@ from dojo.contracts import (
     Section,
     assert_raises,
     fast,
+    match,
     robust,
 )
 
@@ -111,7 +112,7 @@ class TestCrossEntropy(Contract):
         "all_smoothing": {"label_smoothing": 1.0},
         "int32_targets": {"ignored": 0.3, "dtype": torch.int32},
     }
-    representative = ("a_batch", "some_ignored", "smoothed_with_a_z_loss")
+    representative = ("a_batch", "some_ignored", "smoothed_with_a_z_loss", "rows_of_a_sequence")
     near_300 = {"shape": (3,), "vocab": 70_001, "scale": 0.1, "offset": 300.0}
     grows = {"positions": "positions", "the vocabulary": "vocab"}
     growth_sizes = (8, 20)
@@ -162,6 +163,14 @@ class TestCrossEntropy(Contract):
             self.verify(attempt, draw, "one token masked out", masked, gradients=True)
 
     @robust
+    def test_half_precision_neither_sums_nor_counts_positions(self, attempt: Attempt, draw: Draw) -> None:
+        """float16 ends at 65504: the sum of a long batch's losses is inf there, and so is the number of its tokens."""
+        logits, count = torch.arange(3).half(), 70_001
+        call = Call({"logits": logits.expand(count, 3), "targets": torch.ones(count, dtype=torch.int64)})
+        told, exact = f"{count} positions that all lose ln(1/e + 1 + e)", logits.double().logsumexp(-1) - 1
+        match(self.run(attempt, told, call).double(), exact, 2e-3 * exact, "the mean of equal losses is that loss", "")
+
+    @robust
     def test_wrong_arguments_are_refused(self, attempt: Attempt, draw: Draw) -> None:
         """A target that is no class reads another row, or the loss goes on with the wrong sign."""
         function, call = attempt.cross_entropy, self.call(draw, ignored=0.3)
@@ -171,10 +180,10 @@ class TestCrossEntropy(Contract):
             bad[3] = wrong
             sentence = f"a target of {wrong} with 7 classes is refused"
             assert_raises(lambda bad=bad: function.request((logits, bad), {}), wrong, sentence=sentence)
-        bad = targets.clone()
-        bad[3] = -100
-        sentence = "a target of -100 is refused when ignore_index is another number"
-        assert_raises(lambda: function.request((logits, bad, -1), {}), -100, sentence=sentence)
+        bad = torch.stack([targets, targets])
+        bad[1, 3] = -100
+        sentence = "a target of -100 in the second row is refused when ignore_index is another number"
+        assert_raises(lambda: function.request((torch.stack([logits, logits]), bad, -1), {}), -100, sentence=sentence)
         for other in (targets[:4], targets[:, None], logits.argmax(-1)[None]):
             sentence = f"targets of shape {tuple(other.shape)} for logits of shape (5, 7) are refused"
             shape = ", ".join(map(str, other.shape))
@@ -183,14 +192,15 @@ class TestCrossEntropy(Contract):
             )
         for name, values in {"label_smoothing": (-0.1, 1.5), "z_loss": (-0.5,)}.items():
             for value in values:
-                sentence = f"{name}={value} is refused"
-                assert_raises(
-                    lambda n=name, v=value: function.request((logits, targets), {n: v}), value, sentence=sentence
-                )
+                for told, given in {"": targets, " where nothing is kept": torch.full_like(targets, -100)}.items():
+                    sentence = f"{name}={value} is refused{told}"
+                    assert_raises(
+                        lambda t=given, n=name, v=value: function.request((logits, t), {n: v}), value, sentence=sentence
+                    )
 
     @fast
     def test_no_tensor_has_more_elements_than_logits(self, attempt: Attempt, draw: Draw) -> None:
-        call = self.call(draw, positions=64, vocab=512, ignored=0.3, **SMOOTH, **PENALISED)
+        call = self.call(draw, positions=64, vocab=512, ignored=0.3, **SMOOTH, **PENALISED).cast(torch.float64)
         callee, args, kwargs = self.prepare_call(attempt, call)
         found, most = callee.largest(*args, **kwargs), 8 * call.inputs["logits"].numel()
         name, size = max(found.items(), key=lambda item: item[1])
@@ -262,7 +272,7 @@ L out of the graph
     the gradient is p - q: without that of L only -q is left.
     log_z = torch.logsumexp(x, dim=-1)  →  log_z = torch.logsumexp(x.detach(), dim=-1)
 half precision summed as it comes
-    sums over the vocabulary are taken in float32 and rounded once.
+    sums over the vocabulary, and over positions, are taken in float32 and rounded once.
     logits.to(torch.promote_types(logits.dtype, torch.float32))  →  logits
 the result left in float32
     the loss has the dtype of the logits.

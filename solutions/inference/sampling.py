@@ -56,8 +56,8 @@
 #   or tokens.
 # - **A `ValueError`** whose message holds the value: `temperature` below 0; `top_k` below 1; `top_p` outside of
 #   $(0, 1]$; `min_p` outside of $[0, 1]$; a uniform number outside of $[0, 1)$.
-# - **Not graded:** rows of `-inf` alone, log-probabilities below -80, `uniform` of another shape, and choices that hang
-#   on less than 1e-3 of probability.
+# - **Not graded:** rows of `-inf` alone, log-probabilities below -80, nan, `uniform` of another shape, and choices that
+#   hang on less than 1e-3 of probability.
 #
 # Not allowed: `torch.multinomial` and `torch.distributions`. Every softmax is allowed.
 #
