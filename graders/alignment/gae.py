@@ -94,6 +94,7 @@ class TestGae(Contract):
         "no_discount_but_nothing_counts": {"gamma": 0.0, "lam": 1.0},
         "a_long_rollout": {"batch": 2, "time": 257, "ends": (100,)},
         "a_long_rollout_with_a_fast_decay": {"batch": 2, "time": 257, "ends": (20,), "gamma": 0.6, "lam": 0.7},
+        "a_long_rollout_undiscounted": {"batch": 1, "time": 520, "ends": (2,), "gamma": 1.0, "lam": 1.0},
     }
     representative = ("episodes_end_within", "the_defaults", "a_long_rollout")
     near_300 = {"offset": 300.0, "gamma": 0.0}  # the return is the reward, the advantage 300 below it

@@ -89,6 +89,13 @@ class TestTokenLogprobs(KLContract):
         return Call({"logits": logits, "token_ids": d.integers(0, vocab, *shape)})
 
     @robust
+    def test_tiny_probabilities_have_logarithms(self, attempt: Attempt, draw: Draw) -> None:
+        """In float32 exp(-150) is 0: a token that the reference hardly expects makes the whole loss infinite."""
+        logits = torch.tensor([[400.0, 250.0, 100.0], [0.0, -150.0, 1.0], [2.0, 3.0, -1.0]]) + draw.normal(3, 1)
+        call = Call({"logits": logits, "token_ids": torch.tensor([1, 1, 0])})
+        self.verify(attempt, draw, "log-probabilities of about -150, rows 400 apart", call)
+
+    @robust
     def test_wrong_ids_are_refused(self, attempt: Attempt, draw: Draw) -> None:
         """An id outside of the vocabulary reads another class, and the estimate goes on with it."""
         logits, ids = self.call(draw).inputs.values()
@@ -141,6 +148,13 @@ class TestKlEstimates(KLContract):
         exact = (log_p.double().exp() * (log_p.double() - log_q.double())).sum()
         mean = (log_p.double().exp() * tensor(k3, attempt.device).cpu()).sum()
         match(mean, exact, 1e-3 * exact, "the mean of k3 over the policy's tokens is the exact value", "")
+
+    @robust
+    def test_unlikely_tokens(self, attempt: Attempt, draw: Draw) -> None:
+        """In float32 exp(-150) is 0, and a ratio of two such is nan."""
+        logp = torch.tensor([-150.0, -151.0, -90.0])
+        call = Call({"logp": logp, "ref_logp": logp + torch.tensor([1.0, -0.5, 79.0])})
+        self.verify(attempt, draw, "log-probabilities of -150, and x = 79", call)
 
     @robust
     def test_unlike_shapes_are_refused(self, attempt: Attempt, draw: Draw) -> None:
@@ -233,8 +247,9 @@ class TestKlExact(KLContract):
     def test_unlike_rows_are_refused(self, attempt: Attempt, draw: Draw) -> None:
         """Logits that broadcast compare a position with another one."""
         logits, ref_logits = self.call(draw, (2, 3)).inputs.values()
-        for bad in (ref_logits[:1], ref_logits[0], ref_logits[:, :2], ref_logits[..., :6], ref_logits[..., :1]):
+        for bad in (ref_logits[:1], ref_logits[0], ref_logits[0, 0], ref_logits[:, :2], ref_logits[..., :6]):
             self.refused(attempt, logits, bad)
+        self.refused(attempt, logits, ref_logits[..., :1])
 
 
 CLAIMS = {

@@ -24,7 +24,7 @@
 #   expert. What is left out can never be chosen, however negative the others are.
 # - **`update_bias(bias, experts, rate)`** gives the new bias, `bias + rate · sign(mean load - load)` for each expert: a
 #   load is the number of assignments. `bias` keeps its dtype, and an expert with the mean load its bias.
-# - **Of equal experts** the one of lower id is chosen.
+# - **Of equal experts** the one of lower id is chosen, and of equal groups the first.
 # - **float16 and bfloat16** are computed in float32 and rounded at the end. float64 in, float64 out; float32 accuracy
 #   is enough.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow to `logits`. No loops over tokens
