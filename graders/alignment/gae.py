@@ -93,10 +93,11 @@ class TestGae(Contract):
         "ends_in_a_row": {"ends": (1, 2, 3, -1), "gamma": 0.9, "lam": 0.7},
         "no_discount_but_nothing_counts": {"gamma": 0.0, "lam": 1.0},
         "a_long_rollout": {"batch": 2, "time": 257, "ends": (100,)},
-        "a_long_rollout_with_a_fast_decay": {"batch": 2, "time": 257, "ends": (20,), "gamma": 0.6, "lam": 0.7},
         "a_long_rollout_undiscounted": {"batch": 1, "time": 520, "ends": (2,), "gamma": 1.0, "lam": 1.0},
+        "a_long_rollout_much_discounted": {"batch": 1, "time": 300, "ends": (100,), "gamma": 0.5, "lam": 0.1},
+        "values_of_float32": lambda d: Call(TestGae.call(d).inputs, wide=("values", "last_value")),
     }
-    representative = ("episodes_end_within", "the_defaults", "a_long_rollout")
+    representative = ("episodes_end_within", "the_defaults", "a_long_rollout", "values_of_float32")
     near_300 = {"offset": 300.0, "gamma": 0.0}  # the return is the reward, the advantage 300 below it
     grows = {"the batch": "batch"}
     timed = {"batch": 32, "time": 48}

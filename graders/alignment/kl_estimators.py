@@ -79,6 +79,11 @@ class TestTokenLogprobs(KLContract):
         lambda x, ids: -F.cross_entropy(x.reshape(-1, x.shape[-1]), ids.flatten(), reduction="none").view(ids.shape),
     )
     cases = {"rows": {}, "rows_of_a_sequence": {"shape": (2, 3)}}
+    hard_cases = {
+        "a_token_far_below_the_others": lambda d: Call(
+            {"logits": torch.tensor([[0.0, -200.0, -1.0]]), "token_ids": torch.tensor([1])}
+        )
+    }
 
     @classmethod
     def call(
@@ -105,6 +110,9 @@ class TestTokenLogprobs(KLContract):
             sentence = f"an id of {wrong} with 7 classes is refused"
             assert_raises(lambda b=bad: attempt.token_logprobs.request((logits, b), {}), wrong, sentence=sentence)
         for bad in (ids[:4], ids[:1], ids[:, None], ids[None]):
+            self.refused(attempt, logits, bad)
+        logits, ids = self.call(draw, (2, 3)).inputs.values()
+        for bad in (ids[:1], ids[0], ids[:, :1], ids.T):
             self.refused(attempt, logits, bad)
 
 
@@ -242,12 +250,16 @@ class TestKlExact(KLContract):
         some = call.inputs["ref_logits"].clone()
         some[0] = draw.normal(7)
         self.verify(attempt, draw, "rows that the reference rules out in part", call.with_inputs(ref_logits=some))
+        rare = call.inputs["logits"].clone()
+        rare[:, 1] = -30.0
+        self.verify(attempt, draw, "a rare class that the reference rules out", call.with_inputs(logits=rare))
 
     @robust
     def test_unlike_rows_are_refused(self, attempt: Attempt, draw: Draw) -> None:
         """Logits that broadcast compare a position with another one."""
         logits, ref_logits = self.call(draw, (2, 3)).inputs.values()
-        for bad in (ref_logits[:1], ref_logits[0], ref_logits[0, 0], ref_logits[:, :2], ref_logits[..., :6]):
+        wrong = [ref_logits[:1], ref_logits[0], ref_logits[0, 0], ref_logits[:, :2], ref_logits[..., :6]]
+        for bad in (*wrong, ref_logits.transpose(0, 1), ref_logits.flatten(0, 1)):
             self.refused(attempt, logits, bad)
         self.refused(attempt, logits, ref_logits[..., :1])
 

@@ -167,6 +167,13 @@ class TestRoute(RouterContract):
         "a_single_row": {"shape": (1,), "normalize": False},
         "three_leading_dimensions": {"shape": (2, 1, 3)},
     }
+    hard_cases = {
+        "tokens_far_apart": lambda d: Call({"logits": far_apart(spaced(d, (4,), 8)), "k": 2}),
+        "probabilities_that_float16_rounds_to_0": lambda d: Call(
+            {"logits": torch.tensor([[-22.0, -21.0, -20.0, 0.0]]), "k": 3, "normalize": False}
+        ),
+    }
+    representative = (*cases, "probabilities_that_float16_rounds_to_0")
     near_300 = {"offset": 300.0}
     timed = {"tokens": 2048, "experts": 64, "k": 6}
 
@@ -176,6 +183,10 @@ class TestRoute(RouterContract):
         **normalize: bool,
     ) -> Call:  # fmt: skip
         return Call({"logits": offset + spaced(d, (tokens,) if tokens else shape, experts), "k": k, **normalize})
+
+    @core
+    def test_the_weight_of_one_expert_is_one(self, attempt: Attempt, draw: Draw) -> None:
+        self.verify(attempt, draw, "one of eight", self.call(draw, k=1))
 
     @robust
     def test_of_equal_experts_the_lower_id_is_chosen(self, attempt: Attempt, draw: Draw) -> None:
@@ -198,6 +209,11 @@ def spaced(d: Draw, shape: tuple, experts: int) -> Tensor:
     return 0.75 * (d.positions(max(experts, 8), *shape, experts) - experts // 2)
 
 
+def far_apart(logits: Tensor) -> Tensor:
+    """The same rows, each 200 above the one before: one maximum for all of them makes zeros of the others."""
+    return logits + 200.0 * torch.arange(len(logits))[:, None]
+
+
 class TestBalanceLoss(RouterContract):
     name = "balance_loss"
     oracle = expert_by_expert
@@ -210,6 +226,11 @@ class TestBalanceLoss(RouterContract):
         "a_batch": {"shape": (2, 3), "k": 3},
     }
     more_shapes = {"one_token": {"shape": ()}, "three_leading_dimensions": {"shape": (2, 1, 3)}}
+    hard_cases = {
+        "tokens_far_apart": lambda d: Call(
+            {"logits": far_apart(d.normal(4, 5, scale=2.0)), "experts": d.positions(5, 4, 2)}
+        )
+    }
     near_300 = {"offset": 300.0}
     timed = {"tokens": 2048, "experts": 64}
 
@@ -229,6 +250,12 @@ class TestBalanceLoss(RouterContract):
             with self.case_context(attempt, f"balanced, k={k}", call):
                 loss = self.run(attempt, f"balanced, k={k}", call)
                 match(loss.double(), torch.ones(()).double(), torch.tensor(1e-5), "a balanced load has the loss 1", "")
+
+    @robust
+    def test_float16_loads_above_65504_are_counted(self, attempt: Attempt, draw: Draw) -> None:
+        """A count in float16 is inf from there on, and the loss with it."""
+        call = Call({"logits": draw.normal(66_000, 2), "experts": torch.zeros(66_000, 1, dtype=torch.int64)})
+        self.verify(attempt, draw, "66,000 tokens with one expert", call, torch.float16)
 
 
 class TestBiasedRoute(RouterContract):
@@ -251,7 +278,17 @@ class TestBiasedRoute(RouterContract):
     hard_cases = {
         "groups_of_one": {"num_groups": 8, "top_groups": 3, "k": 2},
         "all_of_the_chosen_groups": {"num_groups": 4, "top_groups": 2, "k": 4},
+        "biases_far_below_zero": lambda d: Call(
+            {"logits": d.normal(3, 4), "bias": -1e30 * torch.tensor([4.0, 5.0, 2.0, 1.0]), "k": 2, "num_groups": 2}
+        ),
+        "scores_that_half_precision_rounds_to_1": lambda d: Call(
+            {"logits": torch.tensor([[9.0, 10.0, 11.0, 12.0]]), "bias": torch.zeros(4), "k": 2}, wide=("bias",)
+        ),
+        "a_bias_finer_than_half_precision": lambda d: Call(
+            {"logits": torch.zeros(2, 4), "bias": 1.0 + 1e-4 * d.positions(4, 4), "k": 3}, wide=("bias",)
+        ),
     }
+    representative = (*cases, "scores_that_half_precision_rounds_to_1", "a_bias_finer_than_half_precision")
     timed = {"tokens": 512, "experts": 64, "num_groups": 8, "top_groups": 4, "k": 6}
     timed_scale = (1.0, 1.0)  # other logits would bring two choices near one another
     growth = {
@@ -311,7 +348,7 @@ class TestBiasedRoute(RouterContract):
     def test_wrong_groups_and_k_are_refused(self, attempt: Attempt, draw: Draw) -> None:
         """Fewer experts than k are left, and some of the chosen ones are none."""
         wrong = [((2, 3, 1), (3, 8)), ((2, 0, 1), (0,)), ((2, -2, 1), (-2,)), ((2, 4, 0), (0,)), ((2, 4, 5), (5,))]
-        wrong += [((0, 1, 1), (0,)), ((9, 1, 1), (9,)), ((5, 4, 2), (5,))]
+        wrong += [((3, 1, 2), (2,)), ((0, 1, 1), (0,)), ((9, 1, 1), (9,)), ((5, 4, 2), (5,))]
         for (k, num_groups, top_groups), values in wrong:
             sentence = f"k={k}, num_groups={num_groups}, top_groups={top_groups} with 8 experts is refused"
             args = (draw.normal(3, 8), draw.normal(8), k, num_groups, top_groups)
@@ -332,6 +369,16 @@ class TestUpdateBias(RouterContract):
         "unused_experts": {"used": 3},
     }
     more_shapes = {"one_token": {"shape": ()}, "three_leading_dimensions": {"shape": (2, 1, 3)}}
+    hard_cases = {
+        "loads_that_half_precision_rounds_to_the_mean": lambda d: Call(
+            {
+                "bias": d.normal(3),
+                "experts": torch.arange(3).repeat_interleave(torch.tensor([2049, 2048, 2047]))[:, None],
+                "rate": 0.5,
+            }
+        )
+    }
+    representative = (*cases, *hard_cases)
     timed = {"tokens": 4096, "experts": 61}
 
     @classmethod
@@ -361,7 +408,7 @@ class TestUpdateBias(RouterContract):
 
 
 CLAIMS = {
-    r"\*\*`route": "Testroute::.*values",
+    r"\*\*`route": "Testroute::.*(values|weight_of_one)",
     r"\*\*`balance_loss": "balance_loss.*(values|gradients|lose_one)",
     r"\*\*`biased_route": "biased_route.*(values|chooses)",
     r"\*\*Weights of": "biased_route.*(values|gradients|chooses)",

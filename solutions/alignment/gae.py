@@ -36,7 +36,8 @@
 # - **`returns`** are $A_t + V_t$, the targets for the critic.
 # - **No gradients** flow back: advantages and returns are constants for the losses that use them.
 # - **float16 and bfloat16** are computed in float32. Advantages and returns are rounded once each, at the end: returns
-#   are not made of rounded advantages. float64 in, float64 out; float32 accuracy is enough.
+#   are not made of rounded advantages. Values may be float32 beside rewards in half precision. float64 in, float64 out;
+#   float32 accuracy is enough.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. A loop over time is fine; no loops over the
 #   batch.
 # - **A `ValueError`** whose message holds the values: `values` or `dones` of another shape than `rewards`; `last_value`

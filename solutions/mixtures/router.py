@@ -37,7 +37,8 @@
 # - **`balance_loss(logits, experts)`** gives $E \sum_e f_e P_e$, a tensor of no dimensions: 1 when all is balanced,
 #   for every k. $f$ is constant: gradients flow through $P$ alone.
 # - **`biased_route(logits, bias, k, num_groups=1, top_groups=1, scale=1.0)`** gives `(weights, experts)` as DeepSeek-V3
-#   does. Scores are sigmoids of the logits. The choice is made by `score + bias`, with `bias` of shape `(E,)`.
+#   does. Scores are sigmoids of the logits. The choice is made by `score + bias`, with `bias` of shape `(E,)`, which
+#   may be float32 beside logits in half precision.
 # - **Weights of `biased_route`** are the scores **without** the bias, divided by (their sum + 1e-20), times `scale`.
 #   `bias` is constant: it gets no gradient.
 # - **Groups** are of neighbours: with 8 experts in 4 groups, experts 0 and 1 are the first. Only experts of the
