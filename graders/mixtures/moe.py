@@ -193,7 +193,7 @@ class TestMixtureOfExperts(SiluContract):
 
 CLAIMS = {
     "The router|Each expert": "values|gradients|weight_one",
-    "No token is dropped": "values|order_of_tokens",
+    "No token is dropped": "values|order_of_tokens|are_no_others",
     "An expert without tokens": "gradients",
     r"\*\*Cost": "cost_no_more|operation_count",
     "stays in it": "uses_only",
