@@ -152,9 +152,11 @@ class TestKlEstimates(KLContract):
     @robust
     def test_unlikely_tokens(self, attempt: Attempt, draw: Draw) -> None:
         """In float32 exp(-150) is 0, and a ratio of two such is nan."""
-        logp = torch.tensor([-150.0, -151.0, -90.0])
-        call = Call({"logp": logp, "ref_logp": logp + torch.tensor([1.0, -0.5, 79.0])})
-        self.verify(attempt, draw, "log-probabilities of -150, and x = 79", call)
+        logp = torch.tensor([-150.0, -151.0])
+        calls = [("log-probabilities of -150", Call({"logp": logp, "ref_logp": logp + torch.tensor([1.0, -0.5])}))]
+        for x in (30.0, 40.0, 50.0, 60.0, 70.0, 79.0):
+            calls.append((f"x = {x:g}", Call({"logp": logp[:1], "ref_logp": logp[:1] + x})))
+        self.verify_all(attempt, draw, calls)
 
     @robust
     def test_unlike_shapes_are_refused(self, attempt: Attempt, draw: Draw) -> None:

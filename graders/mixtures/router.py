@@ -416,7 +416,7 @@ the bias not in the choice
     choice = (scores + bias).detach()  →  choice = scores.detach()
 a gradient to the bias
     it is constant: its own rule moves it.
-    gated = scores.gather(-1, experts)  →  gated = (scores + bias - bias.detach()).gather(-1, experts)
+    gated = scores.gather(-1, experts)  →  gated = (scores + (bias - bias.detach())).gather(-1, experts)
 removed groups get 0
     0 beats any score + bias below it.
     dim=-1), -torch.inf)  →  dim=-1), 0.0)
@@ -441,6 +441,9 @@ softmax for sigmoid
 sigmoids not normalised
     the scores of the chosen are divided by their sum.
     gated / (gated.sum(dim=-1, keepdim=True) + 1e-20) * scale  →  gated * scale
+a larger number for 1e-20
+    scores may be as small as that.
+    gated.sum(dim=-1, keepdim=True) + 1e-20  →  gated.sum(dim=-1, keepdim=True) + 1e-9
 scale ignored
     the weights of a token sum to `scale`.
     + 1e-20) * scale  →  + 1e-20)
