@@ -284,6 +284,8 @@ class TestBiasedRoute(RouterContract):
             call = Call({"logits": logits, "bias": torch.tensor(bias), "k": 2})
             self.verify(attempt, draw, f"a bias for experts {chosen}", call)
             self.verify(attempt, draw, f"one expert, a bias for {chosen}", call.with_inputs(k=1))
+        thousands = Call({"logits": logits, "bias": 1000.0 * torch.arange(4.0), "k": 2})
+        self.verify(attempt, draw, "biases of thousands", thousands)
         low = Call({"logits": logits - 46.0, "bias": torch.arange(4.0), "k": 2})
         self.verify(attempt, draw, "scores about as small as 1e-20", low)
         self.verify(attempt, draw, "a scale of 0", call.with_inputs(scale=0.0))
@@ -411,6 +413,9 @@ a gradient through f
 the bias in the weights
     it is for the choice alone.
     gated = scores.gather(-1, experts)  →  gated = (scores + bias.detach()).gather(-1, experts)
+the bias taken off again
+    score + bias has lost the last digits of the score.
+    gated = scores.gather(-1, experts)  →  gated = (scores + bias.detach() - bias.detach()).gather(-1, experts)
 the bias not in the choice
     the choice is made by score + bias.
     choice = (scores + bias).detach()  →  choice = scores.detach()
