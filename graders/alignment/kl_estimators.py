@@ -128,13 +128,7 @@ class TestKlEstimates(KLContract):
         lambda p, q: (p - q, (p - q) * (p - q) / 2, (q - p).exp() + (p - q) - 1),
     )
     cases = {"tokens": {}, "tokens_of_sequences": {"shape": (2, 3)}, "nearly_equal_policies": {"apart": 0.03}}
-    hard_cases = {
-        "equal_policies": {"apart": 0.0},
-        "policies_far_apart": {"apart": 20.0},
-        "tokens_of_e^-150_and_x_of_79": lambda d: Call(
-            {"logp": torch.tensor([-150.0, -151.0, -90.0]), "ref_logp": torch.tensor([-149.0, -151.5, -11.0])}
-        ),
-    }
+    hard_cases = {"equal_policies": {"apart": 0.0}, "policies_far_apart": {"apart": 20.0}}
     near_300 = {"shape": (3,), "low": 295.0, "high": 305.0}
     grows = {"positions": "positions"}
     timed = {"positions": 100_000}
@@ -158,6 +152,15 @@ class TestKlEstimates(KLContract):
         exact = (log_p.double().exp() * (log_p.double() - log_q.double())).sum()
         mean = (log_p.double().exp() * tensor(k3, attempt.device).cpu()).sum()
         match(mean, exact, 1e-3 * exact, "the mean of k3 over the policy's tokens is the exact value", "")
+
+    @robust
+    def test_unlikely_tokens(self, attempt: Attempt, draw: Draw) -> None:
+        """In float32 exp(-150) is 0, and a ratio of two such is nan."""
+        logp = torch.tensor([-150.0, -151.0])
+        calls = [("log-probabilities of -150", Call({"logp": logp, "ref_logp": logp + torch.tensor([1.0, -0.5])}))]
+        for x in (30.0, 40.0, 50.0, 60.0, 70.0, 79.0):
+            calls.append((f"x = {x:g}", Call({"logp": logp[:1], "ref_logp": logp[:1] + x})))
+        self.verify_all(attempt, draw, calls)
 
     @robust
     def test_unlike_shapes_are_refused(self, attempt: Attempt, draw: Draw) -> None:
@@ -261,7 +264,7 @@ class TestKlExact(KLContract):
 
 CLAIMS = {
     "`token_logprobs": "token_logprobs::test_values",
-    "`kl_estimates": "kl_estimates::test_values",
+    "`kl_estimates": "kl_estimates::test_(values|unlikely)",
     "`kl_exact": "kl_exact::test_values",
     "class of probability 0": "hard_cases",
     "Infinity": "gives_infinity",

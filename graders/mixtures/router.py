@@ -322,6 +322,8 @@ class TestBiasedRoute(RouterContract):
             call = Call({"logits": logits, "bias": torch.tensor(bias), "k": 2})
             self.verify(attempt, draw, f"a bias for experts {chosen}", call)
             self.verify(attempt, draw, f"one expert, a bias for {chosen}", call.with_inputs(k=1))
+        thousands = Call({"logits": logits, "bias": 1000.0 * torch.arange(4.0), "k": 2})
+        self.verify(attempt, draw, "biases of thousands", thousands)
         low = Call({"logits": logits - 46.0, "bias": torch.arange(4.0), "k": 2})
         self.verify(attempt, draw, "scores about as small as 1e-20", low)
         self.verify(attempt, draw, "a scale of 0", call.with_inputs(scale=0.0))
@@ -439,12 +441,15 @@ a gradient through f
 the bias in the weights
     it is for the choice alone.
     gated = scores.gather(-1, experts)  →  gated = (scores + bias.detach()).gather(-1, experts)
+the bias taken off again
+    score + bias has lost the last digits of the score.
+    gated = scores.gather(-1, experts)  →  gated = (scores + bias.detach() - bias.detach()).gather(-1, experts)
 the bias not in the choice
     the choice is made by score + bias.
     choice = (scores + bias).detach()  →  choice = scores.detach()
 a gradient to the bias
     it is constant: its own rule moves it.
-    gated = scores.gather(-1, experts)  →  gated = (scores + bias - bias.detach()).gather(-1, experts)
+    gated = scores.gather(-1, experts)  →  gated = (scores + (bias - bias.detach())).gather(-1, experts)
 removed groups get 0
     0 beats any score + bias below it.
     dim=-1), -torch.inf)  →  dim=-1), 0.0)
@@ -469,6 +474,9 @@ softmax for sigmoid
 sigmoids not normalised
     the scores of the chosen are divided by their sum.
     gated / (gated.sum(dim=-1, keepdim=True) + 1e-20) * scale  →  gated * scale
+a larger number for 1e-20
+    scores may be as small as that.
+    gated.sum(dim=-1, keepdim=True) + 1e-20  →  gated.sum(dim=-1, keepdim=True) + 1e-9
 scale ignored
     the weights of a token sum to `scale`.
     + 1e-20) * scale  →  + 1e-20)
