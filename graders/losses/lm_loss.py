@@ -71,9 +71,9 @@ class TestLmLoss(Contract):
         "answers_alone": {"answers": 0.5},
         "a_microbatch_of_a_larger_batch": {"answers": 0.5, "num_tokens": 23},
         "a_count_in_a_tensor": {"num_tokens": torch.tensor(17)},
+        "one_row": {"batch": 1, "answers": 0.5},
     }
     more_shapes = {
-        "one_row": {"batch": 1, "answers": 0.5},
         "two_tokens": {"seq": 2},
         "one_token": {"seq": 1},
         "one_masked_token": {"seq": 1, "answers": 0.5},
@@ -87,8 +87,8 @@ class TestLmLoss(Contract):
         "a_count_in_a_tensor_of_one_dimension": {"answers": 0.5, "num_tokens": torch.tensor([19])},
         "left_out_tokens_of_probability_0": impossible_where_left_out,
     }
-    representative = ("all_tokens", "a_microbatch_of_a_larger_batch", "answers_alone")
-    near_300 = {"batch": 4, "seq": 64, "scale": 300.0}  # the sum of the losses is beyond float16
+    representative = ("all_tokens", "a_microbatch_of_a_larger_batch", "answers_alone", "one_row")
+    near_300 = {"batch": 4, "seq": 64, "scale": 300.0, "num_tokens": 70_001}  # as the losses' sum: beyond float16
     grows = {"rows": "batch", "tokens": "seq", "the vocabulary": "vocab"}
     growth_sizes = (8, 20)
     timed = {"batch": 4, "seq": 64, "vocab": 2048, "answers": 0.5}
@@ -122,8 +122,9 @@ class TestLmLoss(Contract):
         for bad in (mask[:, 1:], mask[:1], mask[0], mask[..., None]):
             self.refused(function, (logits, ids, bad), "loss_mask", bad)
         for count in (-1, torch.tensor(-3)):
-            sentence = f"num_tokens={count} is refused"
-            assert_raises(lambda n=count: function.request((logits, ids, mask, n), {}), int(count), sentence=sentence)
+            for told, kept in {"": mask, " where nothing is kept": torch.zeros_like(mask)}.items():
+                args, sentence = (logits, ids, kept, count), f"num_tokens={count} is refused{told}"
+                assert_raises(lambda a=args: function.request(a, {}), int(count), sentence=sentence)
 
     def refused(self, function: object, args: tuple, name: str, bad: Tensor) -> None:
         shape, fits = ", ".join(map(str, bad.shape)), tuple(args[0].shape)
@@ -190,6 +191,10 @@ a sum instead of a mean
 a loss with the shape of num_tokens
     the loss has no dimensions, also where num_tokens has one.
     max(int(count), 1)  →  torch.as_tensor(count).clamp_min(1)
+divided in half precision
+    a large count is inf in float16: divide first, and round then.
+    return (total / max(int(count), 1)).to(logits.dtype)
+        →  return (total / torch.tensor(max(int(count), 1)).to(logits.dtype)).to(logits.dtype)
 probabilities instead of their logarithms
     the loss is the sum of -ln p.
     total = torch.where(kept, loss, 0.0).sum()  →  total = torch.where(kept, -torch.exp(-loss), 0.0).sum()
