@@ -268,9 +268,11 @@ class TestGrpoLoss(Contract):
 
     @robust
     def test_differences_of_bfloat16_are_taken_in_float32(self, attempt: Attempt, draw: Draw) -> None:
-        """Log-ratios of 16 are rounded by 0.06 in bfloat16, and ratios by 6 %."""
-        apart = {"ratios": {"n": 12, "far": 15.5}, "the_reference": {"far": 15.5, "beta": 0.5}}
-        calls = ((f"{name}_far_apart", self.call(draw, **sizes)) for name, sizes in apart.items())
+        """Log-ratios of 16 are rounded by up to 0.06 in bfloat16, and ratios by 6 %."""
+        call, new = self.call(draw), torch.full((4, 7), -1 / 16)
+        call = call.with_inputs(logp=new, old_logp=new, ref_logp=new, advantages=-torch.ones(4))
+        far = {"the_old_policy": {"old_logp": new - 16.0625}, "the_reference": {"ref_logp": new + 16.0625, "beta": 1.0}}
+        calls = ((f"{name}_far_away", call.with_inputs(**changed)) for name, changed in far.items())
         self.verify_all(attempt, draw, calls, torch.bfloat16)
 
     @robust
