@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -37,9 +38,10 @@ def in_two_sums(init: dict, params: dict, logits: Tensor, token_ids: Tensor, res
     return (taken.where(kept, 0.0).sum(-1) - wide.logsumexp(-1).where(kept, 0.0).sum(-1)).to(logits.dtype)
 
 
-def impossible_where_left_out(d: Draw) -> Call:
-    call = TestSequenceLogprobs.call(d)
+def impossible_where_left_out(d: Draw, share: float = 0.5) -> Call:
+    call = TestSequenceLogprobs.call(d, share=share)
     logits, ids, mask = call.inputs.values()
+    mask &= share > 0  # without a response not even token 0 is one
     gone = torch.zeros(logits.shape, dtype=torch.bool).scatter(
         -1, ids.roll(-1, 1)[..., None], ~mask.roll(-1, 1)[..., None]
     )
@@ -66,6 +68,7 @@ class TestSequenceLogprobs(Contract):
         "no_response": {"share": 0.0},
         "one_row_without_a_response": {"empty": True},
         "left_out_tokens_of_probability_0": impossible_where_left_out,
+        "no_response_and_tokens_of_probability_0": partial(impossible_where_left_out, share=0.0),
     }
     near_300 = {"scale": 300.0}
     grows = {"rows": "batch", "tokens": "seq", "the vocabulary": "vocab"}

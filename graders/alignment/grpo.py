@@ -152,10 +152,13 @@ class TestGroupAdvantages(Contract):
         "centred_alone": {"scale": False},
         "another_eps": {"eps": 0.5},
         "a_group_of_two": {"group": 2, "eps": 0.3},
-        "rewards_near_each_other": {"apart": 1e-3},
     }
     more_shapes = {"one_prompt": {"prompts": 1}}
-    hard_cases = {"a_group_of_one": {"group": 1}, "a_group_of_one_centred": {"group": 1, "scale": False}}
+    hard_cases = {
+        "a_group_of_one": {"group": 1},
+        "a_group_of_one_centred": {"group": 1, "scale": False},
+        "rewards_that_hardly_differ": {"size": 1e-3},
+    }
     near_300 = {"group": 301, "offset": 300.0}
     grows = {"prompts": "prompts", "the group": "group"}
     growth_sizes = (3, 15)
@@ -164,13 +167,13 @@ class TestGroupAdvantages(Contract):
 
     @classmethod
     def call(
-        cls, d: Draw, prompts: int = 3, group: int = 5, offset: float = 0.0, apart: float = 1.0, **settings: float
+        cls, d: Draw, prompts: int = 3, group: int = 5, offset: float = 0.0, size: float = 1.0, **settings: float
     ) -> Call:
         """Rewards well apart from each other, with another mean and another spread in each group."""
         places = torch.stack([torch.randperm(group, generator=d.generator) for _ in range(prompts)])
         spread = d.uniform(prompts, 1, low=0.5, high=2.0) * min(1.0, 5 / group)
         rewards = d.normal(prompts, 1) + spread * (places + d.uniform(prompts, group, high=0.5))
-        return Call({"rewards": offset + apart * rewards, **settings})
+        return Call({"rewards": offset + size * rewards, **settings})
 
     @robust
     def test_equal_rewards_give_zero_with_finite_gradients(self, attempt: Attempt, draw: Draw) -> None:
@@ -215,6 +218,8 @@ class TestGrpoLoss(Contract):
         "nothing_kept": {"kept": 0.0},
         "nothing_kept_by_token": {"kept": 0.0, "aggregate": "token", "garbage": True},
         "beta_0_with_a_reference": {"beta": 0.0},
+        "as_many_sequences_as_tokens": {"n": 7},
+        "an_advantage_of_0": {"idle": True, "aggregate": "token"},
         "one_token_by_token": {"n": 1, "seq": 1, "aggregate": "token"},
         "a_length_of_one": {"seq": 1, "kept": 1.0, "aggregate": "constant", "max_len": 1},
         "unlikely_tokens": {"offset": -200.0},
@@ -236,7 +241,7 @@ class TestGrpoLoss(Contract):
     def call(
         cls, d: Draw, n: int = 4, seq: int = 7, kept: float = 0.6, dead: bool = False, garbage: bool = False,
         reference: bool = True, offset: float = 0.0, stretch: float = 1.0, far: float = 0.0, gain: float = 0.0,
-        **settings: Any,
+        idle: bool = False, **settings: Any,
     ) -> Call:  # fmt: skip
         """Ratios well off both clips, where gradients jump. The second sequence has one token, or with `dead` none."""
         below, above = -math.log1p(-settings.get("clip_low", 0.2)), math.log1p(settings.get("clip_high", 0.2))
@@ -257,8 +262,28 @@ class TestGrpoLoss(Contract):
             tensors = {k: torch.where(mask, v, wrong) for (k, v), wrong in zip(tensors.items(), odd, strict=True)}
         sign = torch.where(torch.arange(n) % 3 == 2, -1.0, 1.0)
         advantages = gain + sign * d.uniform(n, low=0.5, high=2.0)
+        advantages[:1] *= not idle
         inputs = tensors | ({} if reference else {"ref_logp": None})
         return Call({**inputs, "advantages": advantages, "mask": mask, **settings})
+
+    @robust
+    def test_differences_of_bfloat16_are_taken_in_float32(self, attempt: Attempt, draw: Draw) -> None:
+        """Log-ratios of 16 are rounded by up to 0.06 in bfloat16, and ratios by 6 %."""
+        call, new = self.call(draw), torch.full((4, 7), -1 / 16)
+        call = call.with_inputs(logp=new, old_logp=new, ref_logp=new, advantages=-torch.ones(4))
+        far = {"the_old_policy": {"old_logp": new - 16.0625}, "the_reference": {"ref_logp": new + 16.0625, "beta": 1.0}}
+        calls = ((f"{name}_far_away", call.with_inputs(**changed)) for name, changed in far.items())
+        self.verify_all(attempt, draw, calls, torch.bfloat16)
+
+    @robust
+    def test_more_tokens_than_float16_can_count(self, attempt: Attempt, draw: Draw) -> None:
+        """Above 65,504 the count is infinite, and a loss divided by it 0."""
+        names, zeros = ("logp", "old_logp", "ref_logp"), torch.zeros(2, 40_000, dtype=torch.float16)
+        inputs = dict.fromkeys(names, zeros) | {"advantages": zeros[:, 0] + 1, "mask": zeros == 0}
+        call, told = Call({**inputs, "aggregate": "token"}), "80,000 kept tokens of float16, with advantages of 1"
+        got = self.run(attempt, told, call, torch.float16).item()
+        if not abs(got + 1) < 0.01:
+            fail("a mean over more than 65,504 tokens of float16 counts them all", f"got {got:.5g}, expected -1")
 
     @robust
     def test_wrong_arguments_are_refused(self, attempt: Attempt, draw: Draw) -> None:

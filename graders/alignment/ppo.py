@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from dojo.contracts import WIDER, Attempt, Call, Contract, Draw, Equivalent, KnownBugs, assert_raises, robust
+from dojo.contracts import (
+    WIDER,
+    Attempt,
+    Call,
+    Contract,
+    Draw,
+    Equivalent,
+    KnownBugs,
+    assert_raises,
+    fail,
+    robust,
+)
 
 
 def token_by_token(
@@ -114,6 +125,8 @@ class MaskedLoss(Contract):
     grows = {"the batch": "batch", "the sequence": "seq"}
     timed = {"batch": 48, "seq": 512}
     time_limit = 20.0
+    coarse: ClassVar[tuple[float, float, float]]  # inputs whose differences, or clips, bfloat16 cannot hold
+    of_ones: ClassVar[float]  # the loss of ones, ones and minus ones
 
     @classmethod
     def masked(
@@ -135,6 +148,23 @@ class MaskedLoss(Contract):
         up, far = d.uniform(*shape) < 0.5, d.uniform(*shape) < 0.6
         size = torch.where(far, d.uniform(*shape, low=1.6, high=3.0), d.uniform(*shape, low=0.1, high=0.5))
         return torch.where(up, above, -below) * size
+
+    @robust
+    def test_differences_of_bfloat16_are_taken_in_float32(self, attempt: Attempt, draw: Draw) -> None:
+        """Log-ratios of 16 are rounded by up to 0.06, and values of 100 by more than the clip."""
+        tensors = [torch.full((2, 3), each) for each in self.coarse]
+        call = Call(dict(zip(self.signature.inputs, (*tensors, tensors[0] < 1e3), strict=False)))
+        self.verify(attempt, draw, "rounded_differences", call, torch.bfloat16)
+
+    @robust
+    def test_more_tokens_than_float16_can_count(self, attempt: Attempt, draw: Draw) -> None:
+        """Above 65,504 the count is infinite, and a loss divided by it 0."""
+        ones = torch.ones(2, 40_000, dtype=torch.float16)
+        call = Call(dict(zip(self.signature.inputs, (ones, ones, -ones, ones > 0), strict=False)))
+        got = self.run(attempt, "80,000 kept tokens of float16", call, torch.float16).item()
+        if not abs(got - self.of_ones) < 0.01:
+            seen = f"got {got:.5g}, expected {self.of_ones}"
+            fail("a mean over more than 65,504 tokens of float16 counts them all", seen)
 
     @robust
     def test_wrong_arguments_are_refused(self, attempt: Attempt, draw: Draw) -> None:
@@ -162,13 +192,16 @@ class TestPpoLoss(MaskedLoss):
         "unlikely_tokens": {"offset": -200.0},
         "ratios_far_from_one": {"stretch": 6.0, "clip": 0.5},
         "log_ratios_of_12_to_19": {"far": 15.5},
+        "advantages_of_0": {"idle": True},
     }
+    coarse, of_ones = (-1 / 16, -16.125, -1.0), 1.0
     near_300 = {"seq": 100, "kept": 1.0, "gain": 300.0}  # their sum is beyond float16, their mean is not
 
     @classmethod
     def call(
         cls, d: Draw, batch: int = 3, seq: int = 7, kept: float = 0.6, dead: bool = False, garbage: bool = False,
-        offset: float = 0.0, stretch: float = 1.0, far: float = 0.0, gain: float = 0.0, **settings: float,
+        offset: float = 0.0, stretch: float = 1.0, far: float = 0.0, gain: float = 0.0,
+        idle: bool = False, **settings: float,
     ) -> Call:  # fmt: skip
         clip = settings.get("clip", 0.2)
         old = offset - d.uniform(batch, seq, low=0.1, high=3.0)
@@ -177,6 +210,7 @@ class TestPpoLoss(MaskedLoss):
             moves = moves.sign() * d.uniform(batch, seq, low=far - 3.5, high=far + 3.5)
         sign = torch.where(d.uniform(batch, seq) < 0.6, 1.0, -1.0)
         advantages = gain + sign * d.uniform(batch, seq, low=0.5, high=2.0)
+        advantages[:, ::2] *= not idle
         tensors: dict[str, Any] = {"logp": old + moves, "old_logp": old, "advantages": advantages}
         return cls.masked(d, tensors, kept, dead, garbage, settings)
 
@@ -187,6 +221,7 @@ class TestValueLoss(MaskedLoss):
     variants = (of_errors, by_steps, squares_multiplied_out)
     constants = ("old_values", "returns")
     near_300 = {"kept": 1.0, "gap": 300.0}  # the square is beyond float16, half of it is not
+    coarse, of_ones = (100.5, 100.0, 102.0), 2.0
 
     @classmethod
     def call(

@@ -103,7 +103,7 @@ def group_advantages(
     Half precision is computed in float32 and rounded once.
 
     Raises:
-        ValueError: rewards do not have two axes.
+        ValueError: rewards have one axis.
     """
     ### BEGIN SOLUTION
     if rewards.dim() != 2:
