@@ -100,7 +100,7 @@ class TestMixtureOfExperts(SiluContract):
         "three_of_five": {"experts": 5, "k": 3},
         "all_experts": {"experts": 3, "k": 3},
         "experts_without_tokens": {"experts": 11, "shape": (3,)},
-        "all_tokens_alike": {"alike": True, "shape": (12,)},
+        "all_tokens_alike": {"alike": True, "shape": (160,), "experts": 11},
         "many_tokens": {"shape": (40,)},
     }
     more_shapes = {
@@ -151,7 +151,9 @@ class TestMixtureOfExperts(SiluContract):
         call = self.call(draw, shape=(24,))
         order = draw.positions(24, 24)
         moved = call.with_inputs(x=call.inputs["x"][order])
-        self.verify_all(attempt, draw, [("24 tokens", call), ("the same tokens in another order", moved)])
+        calls = [("24 tokens", call), ("the same tokens in another order", moved)]
+        large = call.inputs["x"] * torch.tensor(8 * [1000.0] + 16 * [1.0])[:, None]
+        self.verify_all(attempt, draw, [*calls, ("a third of them with large logits", call.with_inputs(x=large))])
 
     @robust
     def test_wrong_k_is_refused(self, attempt: Attempt, draw: Draw) -> None:
