@@ -100,7 +100,7 @@ class TestMixtureOfExperts(SiluContract):
         "three_of_five": {"experts": 5, "k": 3},
         "all_experts": {"experts": 3, "k": 3},
         "experts_without_tokens": {"experts": 11, "shape": (3,)},
-        "all_tokens_alike": {"alike": True, "shape": (24,), "experts": 24},  # four times a fair share are 8
+        "all_tokens_alike": {"alike": True, "shape": (160,), "experts": 11},
         "many_tokens": {"shape": (40,)},
     }
     more_shapes = {
@@ -151,15 +151,9 @@ class TestMixtureOfExperts(SiluContract):
         call = self.call(draw, shape=(24,))
         order = draw.positions(24, 24)
         moved = call.with_inputs(x=call.inputs["x"][order])
-        self.verify_all(attempt, draw, [("24 tokens", call), ("the same tokens in another order", moved)])
-
-    @robust
-    def test_large_logits_of_one_token_are_no_others(self, attempt: Attempt, draw: Draw) -> None:
-        """A token with huge activations overflows, or takes the weights of all others to 0/0."""
-        call = self.call(draw)
-        x = call.inputs["x"].clone()
-        x[0, 0] *= 400 / (x[0, 0] @ call.params["router.weight"].mT).max()
-        self.verify(attempt, draw, "one token with a logit of 400", call.with_inputs(x=x))
+        calls = [("24 tokens", call), ("the same tokens in another order", moved)]
+        large = call.inputs["x"] * torch.tensor(8 * [1000.0] + 16 * [1.0])[:, None]
+        self.verify_all(attempt, draw, [*calls, ("a third of them with large logits", call.with_inputs(x=large))])
 
     @robust
     def test_wrong_k_is_refused(self, attempt: Attempt, draw: Draw) -> None:
@@ -193,7 +187,7 @@ class TestMixtureOfExperts(SiluContract):
 
 CLAIMS = {
     "The router|Each expert": "values|gradients|weight_one",
-    "No token is dropped": "values|order_of_tokens|are_no_others",
+    "No token is dropped": "values|order_of_tokens",
     "An expert without tokens": "gradients",
     r"\*\*Cost": "cost_no_more|operation_count",
     "stays in it": "uses_only",
