@@ -128,7 +128,12 @@ class TestKlEstimates(KLContract):
         lambda p, q: (p - q, (p - q) * (p - q) / 2, (q - p).exp() + (p - q) - 1),
     )
     cases = {"tokens": {}, "tokens_of_sequences": {"shape": (2, 3)}, "nearly_equal_policies": {"apart": 0.03}}
-    hard_cases = {"equal_policies": {"apart": 0.0}, "policies_far_apart": {"apart": 20.0}}
+    hard_cases = {
+        "equal_policies": {"apart": 0.0},
+        "policies_far_apart": {"apart": 20.0},
+        "differences_that_half_precision_rounds": {"shape": (40,), "apart": 9.0},
+    }
+    representative = (*cases, "differences_that_half_precision_rounds")
     near_300 = {"shape": (3,), "low": 295.0, "high": 305.0}
     grows = {"positions": "positions"}
     timed = {"positions": 100_000}
