@@ -173,11 +173,11 @@ class TestCrossEntropy(Contract):
     @robust
     def test_wrong_arguments_are_refused(self, attempt: Attempt, draw: Draw) -> None:
         """A target that is no class reads another row, or the loss goes on with the wrong sign."""
-        function, call = attempt.cross_entropy, self.call(draw, ignored=0.3)
+        function, call = attempt.cross_entropy, self.call(draw)
         logits, targets = call.inputs["logits"], call.inputs["targets"]
         for wrong in (7, -1, -101):
             bad = targets.clone()
-            bad[3] = wrong
+            bad[1], bad[3] = -100, wrong
             sentence = f"a target of {wrong} with 7 classes is refused"
             assert_raises(lambda bad=bad: function.request((logits, bad), {}), wrong, sentence=sentence)
         bad = torch.stack([targets, targets])
