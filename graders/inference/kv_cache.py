@@ -443,7 +443,7 @@ class TestCachedAttention(SoftmaxContract, UnnormedContract):
                 before = self.fed(attempt, module, steps)
                 refused = partial(module.request, (x[:, start : start + new],), named)
                 assert_raises(refused, limit, sentence=f"{sentence}, where there are {limit}")
-                length_is(cache, start, f"after {sentence}")
+                length_is(cache, start, f"after {new} tokens behind {start} were refused")
                 if start < 23 and start:
                     last = self.fed(attempt, module, [(cache, x[:, start : start + 1])])
                     made = call.with_inputs(x=call.inputs["x"][:, : start + 1])
