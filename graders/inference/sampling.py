@@ -129,6 +129,8 @@ class TestNextTokenLogprobs(Contract):
         "one_row": {"shape": ()},
         "one_token": {"vocab": 1, "top_k": 1, "top_p": 0.5, "min_p": 0.3},
         "three_leading_dimensions": {"shape": (2, 1, 3), "top_k": 3, "top_p": 0.8, "min_p": 0.45},
+        "two_leading_dimensions_of_top_p": {"shape": (2, 3), "top_p": 0.7},
+        "two_leading_dimensions_of_min_p": {"shape": (2, 3), "min_p": 0.2},
         "one_greedy_row": {"shape": (), "temperature": 0.0},
     }
     hard_cases = {
