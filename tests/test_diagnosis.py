@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import subprocess
 import sys
@@ -64,6 +65,19 @@ def test_questions_are_counted_and_no_clock_has_a_say(monkeypatch: pytest.Monkey
     many = Diagnosis([Bug(str(n), "", ()) for n in range(QUESTIONS - 1)], lambda bug, check: asked.append(bug.name))
     assert told(many, dict.fromkeys("abc", "1")) == [None, None, None]
     assert len(asked) == QUESTIONS
+
+
+def test_a_judge_that_stays_keeps_no_grading_alive(graded: Grade) -> None:
+    source = master.read_text(catalog.katas()["softmax"].master)
+    before = sessions()
+    for bug in bugs_of(catalog.katas()["softmax"])[:4]:
+        assert graded("softmax", bug.plant(source)).verdict == "failed"
+    assert sessions() <= before + 1  # the last one, which Python keeps for a debugger
+
+
+def sessions() -> int:
+    gc.collect()
+    return sum(isinstance(each, pytest.Session) for each in gc.get_objects())
 
 
 @pytest.mark.proof

@@ -312,7 +312,8 @@ def fault_of(item: pytest.Function, attempt: Attempt, reference: Attempt) -> Fau
     given |= item.callspec.params if hasattr(item, "callspec") else {}
     try:
         item.obj(**{name: given[name] for name in item._fixtureinfo.argnames})
-    except Fault as fault:  # its traceback would keep all that the check computed
+    except Fault as fault:
+        fault.__context__ = fault.__cause__ = None  # their tracebacks would keep all that the check computed
         return fault.with_traceback(None) if not fault.outcome.harmless else None
     return None
 
