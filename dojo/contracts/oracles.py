@@ -205,6 +205,13 @@ def sinusoids(seq: int, size: int) -> Tensor:
     return torch.view_as_real(torch.polar(torch.ones_like(angle), angle)).flip(-1).flatten(-2)
 
 
+def sinusoids_by_float32_angles(seq: int, size: int) -> Tensor:
+    """The same by the least accurate of the usual ways to the angles."""
+    speed = torch.exp(torch.arange(0, size, 2).float() * (-math.log(10000.0) / size))
+    angle = torch.arange(seq).float()[:, None] * speed
+    return torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)
+
+
 def causal_self_attention(attend: Attention, rope: Rope, params: Params, x: Tensor, heads: int, theta: float) -> Tensor:
     """Grouped-query attention with RoPE, one query head at a time."""
     q, k, v = (x @ params[f"{name}_proj.weight"].mT for name in "qkv")

@@ -129,7 +129,7 @@ class TestConv2d(Contract):
         "a_stride_beyond_the_kernel": {"stride": (4, 5)},
         "windows_of_padding_alone": {"padding": (4, 3), "kernel": (2, 2), "bias": True},
         "a_window_as_large_as_the_padded_image": {"padding": (0, 1), "dilation": (5, 4), "kernel": (2, 3)},
-        "a_window_that_fits_by_the_padding_of_both_sides": {"padding": (2, 0), "dilation": (4, 1)},
+        "a_window_that_fits_by_the_padding_of_both_sides": {"padding": (0, 2), "dilation": (1, 5), "kernel": (3, 3)},
     }
     representative = ("a_kernel_and_a_bias", "two_groups", "all_at_once")
     near_300 = {"offset": 300.0}

@@ -17,22 +17,21 @@ from dojo.contracts.harness import core, robust
 from dojo.contracts.layers import silenced, very_low_scores
 
 WAYS = (
-    (oracles.library, oracles.library_layer_norm, oracles.library_feed_forward),
-    (oracles.stage_by_stage, oracles.layer_norm, oracles.feed_forward),
-    (oracles.normalised_last, oracles.layer_norm, oracles.library_feed_forward),
+    (oracles.sinusoids, oracles.library, oracles.library_layer_norm, oracles.library_feed_forward),
+    (oracles.sinusoids_by_float32_angles, oracles.stage_by_stage, oracles.layer_norm, oracles.feed_forward),
+    (oracles.sinusoids_by_float32_angles, oracles.normalised_last, oracles.layer_norm, oracles.library_feed_forward),
 )
 PADDING = torch.tensor([[True, True, False, True, False, True, False], [True] * 7])
 
 
-def placed(embedded: Tensor) -> Tensor:
-    """√d times the embeddings, plus the positions, each rounded."""
-    seq, size = embedded.shape[-2:]
-    return embedded * size**0.5 + oracles.sinusoids(seq, size).to(embedded.dtype)
-
-
-def model(*parts: Callable) -> Callable[..., Tensor]:
-    """An encoder-decoder of this attention, norm and feed-forward layer."""
+def model(waves: Callable[[int, int], Tensor], *parts: Callable) -> Callable[..., Tensor]:
+    """An encoder-decoder of these positions, attention, norm and feed-forward layer."""
     reading, writing = (oracles.post_norm_layer(*parts, cross_attention) for cross_attention in (False, True))
+
+    def placed(embedded: Tensor) -> Tensor:
+        """√d times the embeddings, plus the positions, each rounded."""
+        seq, size = embedded.shape[-2:]
+        return embedded * size**0.5 + waves(seq, size).to(embedded.dtype)
 
     def formula(
         init: dict, params: dict, src_ids: Tensor, tgt_ids: Tensor, src_padding: Tensor | None = None

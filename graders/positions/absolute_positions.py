@@ -22,7 +22,7 @@ from dojo.contracts import (
     drawn_from_normal,
     robust,
 )
-from dojo.contracts.oracles import sinusoids
+from dojo.contracts.oracles import sinusoids, sinusoids_by_float32_angles
 
 
 def waves(init: dict, params: dict, x: Tensor) -> Tensor:
@@ -36,11 +36,7 @@ def waves_rounded_first(init: dict, params: dict, x: Tensor) -> Tensor:
 
 
 def waves_of_float32_angles(init: dict, params: dict, x: Tensor) -> Tensor:
-    """The least accurate of the usual ways to the angles."""
-    seq, size = x.shape[-2:]
-    speed = torch.exp(torch.arange(0, size, 2).float() * (-math.log(10000.0) / size))
-    angle = torch.arange(seq).float()[:, None] * speed
-    return x + torch.stack([angle.sin(), angle.cos()], -1).flatten(-2).to(x.dtype)
+    return x + sinusoids_by_float32_angles(*x.shape[-2:]).to(x.dtype)
 
 
 def rows(init: dict, params: dict, x: Tensor) -> Tensor:
