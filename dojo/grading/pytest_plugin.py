@@ -100,8 +100,7 @@ class Subject:
 
     def remarks(self) -> tuple[list[str], list[str]]:
         """What is told of a fix and a test in any case, and the names of the mistakes that the test lets through."""
-        told: list[str] = []
-        passed: list[str] = []
+        told, passed = list[str](), list[str]()
         for contract, trials in self.trials.items():
             changed = contract().changed(trials.attempt.source)
             told.append(f"the fix changes {changed} line{'s' * (changed != 1)} of the program that was handed out")
