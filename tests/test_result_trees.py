@@ -364,6 +364,8 @@ class TestDescent:
         match(second[1], values[1].double(), None, "a tensor without a gradient stays", "n")
 """
 
+ZEROS = "torch.zeros(n, device=device, dtype=dtype)"
+ADDED = "self.offset += x.detach().mean(0)"
 IMPORTS = "import torch\nfrom typing import NamedTuple\nfrom torch import nn\n"
 SLOPE = """\
 def by_grad(x, grad):
@@ -371,6 +373,15 @@ def by_grad(x, grad):
         leaf = x.clone().requires_grad_()
         return grad((leaf * leaf).sum(), leaf)[0]
 """
+
+
+def offset(old: str, new: str) -> str:
+    """The master's `Offset` with one change."""
+    text = "class Offset" + MASTER.partition("class Offset")[2].partition("\n\n\n")[0]
+    assert text.count(old) == 1
+    return text.replace(old, new)
+
+
 RIGHT = {
     "no half precision where it is not graded": """
         def place(x):
@@ -597,110 +608,30 @@ WRONG = {
         "trainable, though it is frozen: base",
     ),
     "a buffer that is a plain attribute": (
-        """
-        class Offset(nn.Module):
-            def __init__(self, n, *, device=None, dtype=None):
-                super().__init__()
-                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
-                self.offset = torch.zeros(n, device=device, dtype=dtype)
-            def forward(self, x):
-                result = x + self.offset + self.shift
-                if self.training:
-                    self.offset = self.offset + x.detach().mean(0)
-                return result
-        """,
+        offset(f'register_buffer("offset", {ZEROS})', f"offset = {ZEROS}"),
         "missing: offset (5,)",
     ),
     "a buffer that is a frozen parameter": (
-        """
-        class Offset(nn.Module):
-            def __init__(self, n, *, device=None, dtype=None):
-                super().__init__()
-                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
-                self.offset = nn.Parameter(torch.zeros(n, device=device, dtype=dtype), requires_grad=False)
-            def forward(self, x):
-                result = x + self.offset + self.shift
-                if self.training:
-                    self.offset += x.detach().mean(0)
-                return result
-        """,
+        offset(f'register_buffer("offset", {ZEROS})', f"offset = nn.Parameter({ZEROS}, requires_grad=False)"),
         "a parameter, though it is a buffer: offset",
     ),
     "a buffer of another shape": (
-        """
-        class Offset(nn.Module):
-            def __init__(self, n, *, device=None, dtype=None):
-                super().__init__()
-                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
-                self.register_buffer("offset", torch.zeros(1, n, device=device, dtype=dtype))
-            def forward(self, x):
-                result = x + self.offset + self.shift
-                if self.training:
-                    self.offset += x.detach().mean(0)
-                return result
-        """,
+        offset('"offset", torch.zeros(n', '"offset", torch.zeros(1, n'),
         "offset: got (1, 5), expected (5,)",
     ),
     "a buffer that the state dict leaves out": (
-        """
-        class Offset(nn.Module):
-            def __init__(self, n, *, device=None, dtype=None):
-                super().__init__()
-                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
-                self.register_buffer("offset", torch.zeros(n, device=device, dtype=dtype), persistent=False)
-            def forward(self, x):
-                result = x + self.offset + self.shift
-                if self.training:
-                    self.offset += x.detach().mean(0)
-                return result
-        """,
+        offset(f'"offset", {ZEROS}', f'"offset", {ZEROS}, persistent=False'),
         "missing: ['offset']",
     ),
     "a buffer in another dtype": (
-        """
-        class Offset(nn.Module):
-            def __init__(self, n, *, device=None, dtype=None):
-                super().__init__()
-                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
-                self.register_buffer("offset", torch.zeros(n, device=device))
-            def forward(self, x):
-                result = x + self.offset + self.shift
-                if self.training:
-                    self.offset += x.detach().mean(0)
-                return result
-        """,
+        offset(f'"offset", {ZEROS}', '"offset", torch.zeros(n, device=device)'),
         "offset is float32 with dtype=float64",
     ),
     "a buffer that hangs on a graph": (
-        """
-        class Offset(nn.Module):
-            def __init__(self, n, *, device=None, dtype=None):
-                super().__init__()
-                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
-                self.register_buffer("offset", torch.zeros(n, device=device, dtype=dtype))
-            def forward(self, x):
-                result = x + self.offset + self.shift
-                if self.training:
-                    self.offset = self.offset + x.mean(0)
-                return result
-        """,
+        offset(ADDED, "self.offset = self.offset + x.mean(0)"),
         "the offset has no graph",
     ),
-    "a buffer that training leaves alone": (
-        """
-        class Offset(nn.Module):
-            def __init__(self, n, *, device=None, dtype=None):
-                super().__init__()
-                self.shift = nn.Parameter(torch.zeros(n, device=device, dtype=dtype))
-                self.register_buffer("offset", torch.zeros(n, device=device, dtype=dtype))
-            def forward(self, x):
-                result = x + self.offset + self.shift
-                if self.training:
-                    pass
-                return result
-        """,
-        "training adds the mean to the offset",
-    ),
+    "a buffer that training leaves alone": (offset(ADDED, "pass"), "training adds the mean to the offset"),
     "a store that puts new rows first": (
         """
         class Store:

@@ -212,6 +212,16 @@ def sinusoids_by_float32_angles(seq: int, size: int) -> Tensor:
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)
 
 
+def drawn(weights: list[float], uniform: float) -> int:
+    """The token that a uniform number in [0, 1) draws by these weights."""
+    total, before = math.fsum(weights), 0.0
+    for token, weight in enumerate(weights):
+        before += weight / total
+        if before > uniform:
+            return token
+    return max(token for token, weight in enumerate(weights) if weight > 0)
+
+
 def causal_self_attention(attend: Attention, rope: Rope, params: Params, x: Tensor, heads: int, theta: float) -> Tensor:
     """Grouped-query attention with RoPE, one query head at a time."""
     q, k, v = (x @ params[f"{name}_proj.weight"].mT for name in "qkv")

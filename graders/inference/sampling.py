@@ -22,6 +22,7 @@ from dojo.contracts import (
     fail,
     half_precisions,
     match,
+    oracles,
     robust,
 )
 
@@ -88,17 +89,10 @@ def _kept(logits: Tensor, temperature: float = 1.0, *more: Filters, **named: Fil
 
 def one_by_one(init: dict, params: dict, logprobs: Tensor, uniform: Tensor) -> Tensor:
     rows = logprobs.reshape(-1, logprobs.shape[-1]).tolist()
-    ids = [_drawn([math.exp(x) for x in row], u) for row, u in zip(rows, uniform.flatten().tolist(), strict=True)]
+    ids = [
+        oracles.drawn([math.exp(x) for x in row], u) for row, u in zip(rows, uniform.flatten().tolist(), strict=True)
+    ]
     return torch.tensor(ids).reshape(uniform.shape)
-
-
-def _drawn(chances: list[float], u: float) -> int:
-    total, cumulative = math.fsum(chances), 0.0
-    for token, chance in enumerate(chances):
-        cumulative += chance / total
-        if cumulative > u:
-            return token
-    return max(token for token, chance in enumerate(chances) if chance > 0)
 
 
 class TestNextTokenLogprobs(Contract):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -18,6 +16,7 @@ from dojo.contracts import (
     assert_raises,
     core,
     match,
+    oracles,
     robust,
 )  # fmt: skip
 
@@ -41,17 +40,8 @@ def _row(draft: list[int], q: list[list[float]], p: list[list[float]], accept: l
     for place, token in enumerate(draft):
         if not accept[place] * q[place][token] < p[place][token]:
             rest = [max(a - b, 0.0) for a, b in zip(p[place], q[place], strict=True)]
-            return [*draft[:place], _drawn(rest if sum(rest) > 0 else p[place], sample)]
-    return [*draft, _drawn(p[-1], sample)]
-
-
-def _drawn(weights: list[float], uniform: float) -> int:
-    total, before = math.fsum(weights), 0.0
-    for token, weight in enumerate(weights):
-        before += weight / total
-        if before > uniform:
-            return token
-    return max(token for token, weight in enumerate(weights) if weight > 0)
+            return [*draft[:place], oracles.drawn(rest if sum(rest) > 0 else p[place], sample)]
+    return [*draft, oracles.drawn(p[-1], sample)]
 
 
 class TestSpeculativeVerify(Contract):
