@@ -66,8 +66,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def copy_of_project(to: Path) -> Path:
-    """What a user works with, in a folder of its own."""
-    for folder in ("dojo", "katas", "solutions", "graders", "notebooks"):
+    """What a user works with, in a folder of its own; tests of a debug kata are held against attempts and mistakes."""
+    for folder in ("dojo", "katas", "solutions", "graders", "notebooks", "tests/attempts", "tests/mistakes"):
         shutil.copytree(catalog.ROOT / folder, to / folder)
     shutil.copy(catalog.ROOT / "pyproject.toml", to)
     return to

@@ -31,7 +31,8 @@ from dojo.verdict.types import Outcome
 from tests.conftest import Grade
 
 # A kernel takes seconds to start: the other katas are for `nox -s proof`.
-KATAS = [pytest.param(name, marks=[] if name == "rope" else pytest.mark.proof) for name in catalog.katas()]
+USUAL = ("rope", "debug_decoding")  # a debug kata's program has constants, and is text as well as objects
+KATAS = [pytest.param(name, marks=[] if name in USUAL else pytest.mark.proof) for name in catalog.katas()]
 RIGHT = master.solution_code(master.read_text(catalog.katas()["softmax"].master))
 WRONG = """\
 import torch
@@ -75,6 +76,7 @@ def shown(project: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
         "right": [RIGHT, "check('softmax', 7)"],
         "forgotten": ["right = softmax\ndel softmax", "check('softmax')"],
         "nothing": ["softmax = None", "check('softmax')"],
+        "replaced": ["def check(x): return x\ndef softmax(x, dim=-1): return check(x)", f"{IMPORT}\ncheck('softmax')"],
         "remembered": ["softmax = right", "check('softmax')"],
         "wrong": [WRONG, "check('softmax', 7)"],
     } | {call: [call] for call in CALLS}
@@ -151,6 +153,7 @@ def test_what_a_kernel_forgot_or_redefined_counts_and_not_what_the_cells_say(sho
     assert "none of softmax is defined here yet" in shown["forgotten"]
     assert "softmax: passed" not in shown["nothing"]
     assert "softmax: passed" in shown["remembered"]
+    assert "`from dojo import check` has replaced your own `check`: give yours another name" in shown["replaced"]
 
 
 def test_a_crash_names_the_cell_and_the_line(shown: dict[str, str]) -> None:

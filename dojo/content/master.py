@@ -8,11 +8,13 @@ comments between `### HANDED OUT` and `### END SOLUTION` are what stands in the 
 from __future__ import annotations
 
 import ast
+import dis
 import json
 import re
 import textwrap
 from collections import Counter
 from dataclasses import dataclass
+from types import CodeType
 from typing import TYPE_CHECKING
 
 from dojo.content.catalog import BrokenMaster, Kata
@@ -157,10 +159,8 @@ def solution_code(master: str) -> str:
 def is_untouched(kata: Kata, text: str) -> bool:
     """Whether a text defines what the stub does: comments, blank lines and imports alone do not count as work."""
     stub = stub_text(kata)
-    if text == stub:
-        return True
     try:
-        return _without_imports(text) == _without_imports(stub)
+        return text == stub or _without_imports(text) == _without_imports(stub)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
 
@@ -168,6 +168,11 @@ def is_untouched(kata: Kata, text: str) -> bool:
 def names(kata: Kata) -> list[str]:
     """The functions and classes that the kata asks for."""
     return [node.name for node in ast.parse(stub_text(kata)).body if isinstance(node, DEFINITIONS)]
+
+
+def bound(kata: Kata) -> list[str]:
+    """The names that the stub gives a value: what it asks for, and the constants beside it."""
+    return [name for node in ast.parse(stub_text(kata)).body for name in _defined(node)]
 
 
 def definitions(wanted: list[str], sources: list[str]) -> tuple[list[str], dict[str, tuple[str, ast.stmt]]]:
@@ -180,6 +185,7 @@ def definitions(wanted: list[str], sources: list[str]) -> tuple[list[str], dict[
     for source in sources:
         try:
             statements = ast.parse(source).body
+            compile(source, "", "exec")
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue  # magics, or work that is not done
         for node in statements:
@@ -193,8 +199,7 @@ def definitions(wanted: list[str], sources: list[str]) -> tuple[list[str], dict[
     while todo:
         name = todo.pop()
         kept.add(name)
-        used = {node.id for node in ast.walk(defined[name][1]) if isinstance(node, ast.Name)}
-        todo += [name for name in used if name in defined and name not in kept]
+        todo += [name for name in _globals(defined[name][1]) if name in defined and name not in kept]
     return [*imports], {name: found for name, found in defined.items() if name in kept}
 
 
@@ -208,8 +213,17 @@ def answer(kata: Kata, sources: list[str]) -> dict[str, str] | None:
 def _defined(node: ast.stmt) -> list[str]:
     if isinstance(node, DEFINITIONS):
         return [node.name]
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-    return [target.id for target in targets if isinstance(target, ast.Name)]
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", ast.Constant(None))]
+    return [t.id for t in ast.walk(ast.Tuple(targets)) if isinstance(t, ast.Name) and isinstance(t.ctx, ast.Store)]
+
+
+def _globals(node: ast.stmt) -> set[str]:
+    """The names that a statement reads and does not give a value itself."""
+    parts, found = [compile(ast.Module([node], []), "", "exec")], set[str]()
+    for part in parts:
+        parts += [each for each in part.co_consts if isinstance(each, CodeType)]
+        found |= {each.argval for each in dis.get_instructions(part) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return found
 
 
 def _without_imports(text: str) -> list[str]:

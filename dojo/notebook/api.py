@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 from dojo.content import catalog, master
@@ -168,6 +169,9 @@ def _namespace() -> dict[str, Any]:
 
 
 def _cells() -> dict[str, str]:
-    """What each cell that was run is called, by the file name that its code has."""
-    numbers = getattr(getattr(_shell(), "compile", None), "_filename_map", {})
+    """What each cell that was run, or the script that runs, is called, by the file name that its code has."""
+    if (shell := _shell()) is None:
+        script = getattr(sys.modules["__main__"], "__file__", None)
+        return {script: Path(script).name} if script else {}
+    numbers = getattr(shell.compile, "_filename_map", {})
     return {name: f"cell [{number}]" for name, number in numbers.items()}

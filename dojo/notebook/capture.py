@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
+import dojo
+from dojo import FOR_NOTEBOOKS
 from dojo.content import master
 from dojo.content.catalog import ROOT, Trouble
 from dojo.judge.protocol import PickledCells
@@ -42,6 +44,14 @@ def capture(kata: Kata, namespace: dict[str, Any], labels: dict[str, str]) -> Ca
     found = {name: namespace[name] for name in wanted if name in namespace}
     if not found:
         raise Trouble(f"none of {', '.join(wanted)} is defined here yet: run the cells above, then check again")
+    cells = [(name, label, "".join(linecache.getlines(name))) for name, label in labels.items()]
+    imports, defined = master.definitions(master.bound(kata), [source for *_, source in cells])
+    for name in FOR_NOTEBOOKS:
+        if name in defined and namespace.get(name) is getattr(dojo, name):
+            raise Trouble(
+                f"`from dojo import {name}` has replaced your own `{name}`: give yours another name, run its cells, "
+                "then check again"
+            )
     with _users_modules():
         pickled = _pickled(found)
     if len(pickled) > LIMIT:
@@ -49,8 +59,9 @@ def capture(kata: Kata, namespace: dict[str, Any], labels: dict[str, str]) -> Ca
             f"{', '.join(found)} and what they refer to are {len(pickled) >> 20} MiB; {LIMIT >> 20} may travel: "
             "do they use a large tensor of the notebook?"
         )
-    cells = [(name, label, "".join(linecache.getlines(name))) for name, label in labels.items()]
-    text = _text(wanted, [source for *_, source in cells])
+    parts = dict.fromkeys(_segment(source, node) for source, node in defined.values())
+    lines = [line for line in imports if not line.startswith(OURS)]
+    text = "\n".join(lines) + "\n\n\n" + "\n\n\n".join(parts) + "\n"
     return Capture(PickledCells(pickled, tuple(cells)), text)
 
 
@@ -85,14 +96,6 @@ def _users_modules() -> Iterator[None]:
     finally:
         for module in own:
             cloudpickle.unregister_pickle_by_value(module)
-
-
-def _text(wanted: list[str], sources: list[str]) -> str:
-    """The imports, and the latest definitions of what is wanted and of all that it names, in the order of the cells."""
-    imports, defined = master.definitions(wanted, sources)
-    parts = list(dict.fromkeys(_segment(source, node) for source, node in defined.values()))
-    lines = [line for line in imports if not line.startswith(OURS)]
-    return "\n".join(lines) + "\n\n\n" + "\n\n\n".join(parts) + "\n"
 
 
 def _segment(source: str, node: ast.stmt) -> str:

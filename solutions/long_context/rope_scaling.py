@@ -97,7 +97,7 @@ def plain_frequencies(d_k: int, theta: float) -> Float[Tensor, "pairs"]:
     return theta ** (-torch.arange(0, d_k, 2, dtype=torch.float64) / d_k)
 
 
-def check(d_k: int, theta: float, factor: float, original_max_len: float) -> None:
+def validate(d_k: int, theta: float, factor: float, original_max_len: float) -> None:
     """Raise ValueError for what no recipe takes."""
     if d_k % 2 != 0:
         raise ValueError(f"d_k {d_k} is odd: RoPE turns pairs")
@@ -120,7 +120,7 @@ def ntk_frequencies(d_k: int, theta: float, factor: float) -> Float[Tensor, "pai
         ValueError: d_k is odd or below 4, theta <= 1, or factor < 1.
     """
     ### BEGIN SOLUTION
-    check(d_k, theta, factor, 1)
+    validate(d_k, theta, factor, 1)
     if d_k < 4:
         raise ValueError(f"d_k {d_k} is below 4: one pair has no slower one")
     return plain_frequencies(d_k, theta * factor ** (d_k / (d_k - 2))).float()
@@ -142,7 +142,7 @@ def llama3_frequencies(
         ValueError: d_k is odd, theta <= 1, factor < 1, a length is not positive, or the factors are not in order.
     """
     ### BEGIN SOLUTION
-    check(d_k, theta, factor, original_max_len)
+    validate(d_k, theta, factor, original_max_len)
     if low_freq_factor >= high_freq_factor:
         raise ValueError(f"low_freq_factor {low_freq_factor} is not below high_freq_factor {high_freq_factor}")
     w = plain_frequencies(d_k, theta)
@@ -164,7 +164,7 @@ def yarn_frequencies(
         ValueError: d_k is odd, theta <= 1, factor < 1, a length is not positive, or the betas are not in order.
     """
     ### BEGIN SOLUTION
-    check(d_k, theta, factor, original_max_len)
+    validate(d_k, theta, factor, original_max_len)
     if beta_slow >= beta_fast:
         raise ValueError(f"beta_slow {beta_slow} is not below beta_fast {beta_fast}")
 
