@@ -17,6 +17,7 @@ from dojo.contracts import (
     KnownBugs,
     assert_raises,
     bare,
+    match,
     robust,
 )
 from dojo.contracts.checks.tolerance import Formula
@@ -46,10 +47,32 @@ def of_logits(logits_of: Formula) -> Formula:
     return loss
 
 
-def by_log_softmax(init: dict, params: dict, image: Tensor, text: Tensor, log_scale: Tensor) -> Tensor:
-    wide = torch.promote_types(image.dtype, torch.float32)
-    logits = F.normalize(image.to(wide), dim=-1) @ F.normalize(text.to(wide), dim=-1).T * log_scale.to(wide).exp()
-    return (-(logits.log_softmax(0) + logits.log_softmax(1)).diagonal().mean() / 2).to(image.dtype)
+def of_directions(loss_of: Formula) -> Formula:
+    """The loss that `loss_of` makes of directions and their scale, in float32 at least."""
+
+    def loss(init: dict, params: dict, image: Tensor, text: Tensor, log_scale: Tensor) -> Tensor:
+        wide = torch.promote_types(image.dtype, torch.float32)
+        sides = (F.normalize(side.to(wide), dim=-1) for side in (image, text))
+        return loss_of(*sides, log_scale.to(wide).exp()).to(image.dtype)
+
+    return loss
+
+
+def by_log_softmax(images: Tensor, texts: Tensor, scale: Tensor) -> Tensor:
+    logits = images @ texts.T * scale
+    return -(logits.log_softmax(0) + logits.log_softmax(1)).diagonal().mean() / 2
+
+
+def by_own_products(images: Tensor, texts: Tensor, scale: Tensor) -> Tensor:
+    """The logits of the pairs taken row by row, and not from the table."""
+    logits, own = scale * (images @ texts.T), scale * (images * texts).sum(-1)
+    return ((logits.logsumexp(0) - own).mean() + (logits.logsumexp(1) - own).mean()) / 2
+
+
+def by_stretched_products(images: Tensor, texts: Tensor, scale: Tensor) -> Tensor:
+    logits = torch.einsum("id,jd->ij", scale * images, texts)
+    own = torch.einsum("id,id->i", images, scale * texts)
+    return torch.cat([(logits - own[:, None]).logsumexp(1), (logits - own).logsumexp(0)]).mean()
 
 
 def by_inverse_roots(image: Tensor, text: Tensor, log_scale: Tensor) -> Tensor:
@@ -69,7 +92,10 @@ def divided_last(image: Tensor, text: Tensor, log_scale: Tensor) -> Tensor:
 class TestClipLoss(Contract):
     name = "clip_loss"
     oracle = pair_by_pair
-    variants = (by_log_softmax, of_logits(by_inverse_roots), of_logits(divided_last), of_logits(one_by_one))
+    variants = (
+        *map(of_directions, (by_log_softmax, by_own_products, by_stretched_products)),
+        *map(of_logits, (by_inverse_roots, divided_last, one_by_one)),
+    )
     rounded_once = True
     cases = {
         "pairs": {},
@@ -79,7 +105,7 @@ class TestClipLoss(Contract):
         "a_scale_below_1": {"log_scale": -1.5},
         "directions_that_are_much_alike": {"offset": 10.0, "log_scale": 5.5},
     }
-    more_shapes = {"one_pair": {"pairs": 1}, "two_pairs": {"pairs": 2}}
+    more_shapes = {"two_pairs": {"pairs": 2}}
     hard_cases = {
         "a_row_of_zeros": {"shortest": (0.0, 1.0)},
         "rows_of_zeros_on_both_sides": {"shortest": (0.0, 0.0)},
@@ -105,6 +131,14 @@ class TestClipLoss(Contract):
                 x[row] *= length / x[row].norm()
             sides[name] = x
         return Call(sides | {"log_scale": torch.tensor(log_scale)})
+
+    @robust
+    def test_one_pair_has_no_loss(self, attempt: Attempt, draw: Draw) -> None:
+        """There is nothing to mistake it for. The logit may be rounded twice, and a scale of e^1.5 with it."""
+        call = self.call(draw, pairs=1)
+        got = self.run(attempt, "one_pair", call)
+        with self.case_context(attempt, "one_pair", call):
+            match(got, torch.zeros(()).double(), torch.tensor(1e-5).double(), "one pair has no loss", "")
 
     @robust
     def test_a_length_below_1e_12_counts_as_1e_12(self, attempt: Attempt, draw: Draw) -> None:
@@ -134,7 +168,8 @@ class TestClipLoss(Contract):
     def test_other_shapes_are_refused(self, attempt: Attempt, draw: Draw) -> None:
         """Sides of unlike numbers, or a scale for each pair, broadcast to a table that looks like any other."""
         image, text, log_scale = self.call(draw).inputs.values()
-        wrong = [(image, other, log_scale, other) for other in (text[:4], text[:1], text[:, :5], text[0], text[None])]
+        others = text[:4], text[:1], text[:, :5], text[0], text[None], text.T
+        wrong = [(image[:4], text, log_scale, image[:4]), *((image, other, log_scale, other) for other in others)]
         wrong += [(image[None], text[None], log_scale, image[None]), (image[0], text[0], log_scale, image[0])]
         wrong += [(image, text, scale, scale) for scale in (torch.ones(1), torch.ones(5, 1))]
         for *args, bad in wrong:
