@@ -180,6 +180,7 @@ class TestClipLoss(Contract):
 
 
 CLAIMS = {
+    "CLIP learns from": "one_pair",
     "Directions": "hard_cases|counts_as_1e_12",
     "The scale": "values_match|hard_cases",
     "`log_scale` may be": "scale_is_computed",

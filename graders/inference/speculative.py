@@ -150,7 +150,17 @@ class TestSpeculativeVerify(Contract):
         call = call.with_inputs(draft_probs=rounded, accept_uniform=torch.full(tokens.shape, 255 / 256))
         borders = call.inputs["target_probs"][:, 0].double().cumsum(-1)
         sample = _on_grid(draw, borders, torch.ones(len(tokens), 128, dtype=torch.bool))
-        self.verify(attempt, draw, "a residual of zeros", call.with_inputs(sample_uniform=sample))
+        zeros, other = call.with_inputs(sample_uniform=sample), self.call(draw, accepted=0)
+        self.verify(attempt, draw, "a residual of zeros", zeros)
+        both = Call({name: torch.cat([each, other.inputs[name]]) for name, each in zeros.inputs.items()})
+        self.verify(attempt, draw, "residuals of zeros in some rows", both)
+        small = {
+            "draft_tokens": torch.zeros(1, 1, dtype=torch.int64),
+            "draft_probs": torch.tensor([[[0.005, 0.995, 0.0]]]),
+        }
+        small |= {"target_probs": torch.tensor([[[0.0, 0.995, 0.005]]]).expand(1, 2, 3)}
+        small |= {"accept_uniform": torch.full((1, 1), 0.5), "sample_uniform": torch.full((1,), 0.5)}
+        self.verify(attempt, draw, "a residual that sums to 0.005", Call(small))
 
     @robust
     def test_the_ends_accept_and_draw_what_is_possible(self, attempt: Attempt, draw: Draw) -> None:
@@ -165,24 +175,27 @@ class TestSpeculativeVerify(Contract):
         p = logits.masked_fill(outside[:, None], -torch.inf).softmax(-1)
         drafted = (ids == 300) | (ids == last[:, None])  # so the residual ends before the target
         q = drafted[:, None] / torch.tensor(2.0)
-        for u in (0.0, 1 - 2.0**-24):
+        low, high = torch.zeros(rows), torch.full((rows,), 1 - 2.0**-24)
+        for told, u in {"0": low, "1 - 2^-24": high, "0 or 1 - 2^-24": torch.where(row % 3 == 0, low, high)}.items():
             inputs = {"draft_tokens": torch.full((rows, 1), 300), "draft_probs": q, "target_probs": p}
-            inputs |= {"accept_uniform": torch.zeros(rows, 1), "sample_uniform": torch.full((rows,), u)}
-            self.verify(attempt, draw, f"accept_uniform=0, sample_uniform={u:.8f}", Call(inputs))
+            inputs |= {"accept_uniform": torch.zeros(rows, 1), "sample_uniform": u}
+            self.verify(attempt, draw, f"accept_uniform=0, sample_uniform={told}", Call(inputs))
 
     @robust
     def test_shapes_that_do_not_fit_are_refused(self, attempt: Attempt, draw: Draw) -> None:
         """Distributions one place or one vocabulary apart broadcast, or are cut, and the text is quietly another."""
         call = self.call(draw, batch=8, k=3, vocab=11)
-        p, q = call.inputs["target_probs"], call.inputs["draft_probs"]
+        p, q, tokens = (call.inputs[name] for name in ("target_probs", "draft_probs", "draft_tokens"))
         wrong = {
             "target_probs with k places": ({"target_probs": p[:, 1:]}, 3),
             "target_probs with k + 2 places": ({"target_probs": torch.cat([p, p[:, :1]], 1)}, 5),
-            "another vocabulary of the draft": ({"draft_probs": q[..., :10]}, 10),
+            "another vocabulary of the draft": ({"draft_probs": q[..., :10], "draft_tokens": tokens.clamp_max(9)}, 10),
+            "a row too many of the draft": ({"draft_probs": torch.cat([q, q[:1]])}, 9),
+            "a row too few of the draft": ({"draft_probs": q[:7]}, 7),
             "another vocabulary of the target": ({"target_probs": p[..., :10]}, 10),
             "another batch of the target": ({"target_probs": p[:7]}, 7),
             "one row of the target": ({"target_probs": p[:1]}, 1),
-            "another batch of draft_tokens": ({"draft_tokens": call.inputs["draft_tokens"][:7]}, 7),
+            "another batch of draft_tokens": ({"draft_tokens": tokens[:7]}, 7),
             "another batch of accept_uniform": ({"accept_uniform": call.inputs["accept_uniform"][:1]}, 1),
             "another batch of sample_uniform": ({"sample_uniform": call.inputs["sample_uniform"][:1]}, 1),
         }

@@ -99,6 +99,13 @@ def below(made: Call, by: float) -> Call:
     return made.with_inputs(lse=made.inputs["lse"] - by)
 
 
+def far_below_zero(d: Draw) -> Call:
+    """Scores and lse are -20000, far below what hidden scores are often filled with."""
+    made = call(d, (2,), d_k=1, causal=True)
+    same = {"q": 200.0, "k": -100.0, "lse": -20000.0}
+    return made.with_inputs(**{name: torch.full_like(made.inputs[name], value) for name, value in same.items()})
+
+
 class TestAttentionBackward(Contract):
     name = "attention_backward"
     oracle = by_autograd
@@ -125,6 +132,8 @@ class TestAttentionBackward(Contract):
     hard_cases = {
         "out_and_lse_of_more_keys": {"beyond": 4},
         "scores_above_lse": lambda d: below(call(d, (2,)), 2.0),
+        "scores_far_above_lse": lambda d: below(call(d, (2,)), 40.0),
+        "scores_and_lse_far_below_zero": far_below_zero,
         "hidden_scores_far_above_lse": {"shape": (2,), "high": 120.0, "causal": True},
         "fewer_keys_than_queries": {"shape": (2,), "q_len": 7, "k_len": 3},
     }

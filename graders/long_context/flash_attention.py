@@ -154,6 +154,7 @@ class TestFlashAttention(SoftmaxContract):
         "heads": lambda d, n: call(d, (2, n), causal=True, block_size=4),
         "queries": lambda d, n: call(d, (2,), q_len=n, block_size=16),
         "keys in as many blocks": lambda d, n: call(d, (2,), q_len=2, k_len=3 * n, causal=True, block_size=n),
+        "keys in two blocks": lambda d, n: call(d, (), q_len=2, k_len=16 * n, block_size=8 * n),
         "d_k": lambda d, n: call(d, (2,), d_k=n, block_size=4),
         "d_v": lambda d, n: call(d, (2,), d_v=n, block_size=4),
     }

@@ -55,9 +55,20 @@ class TestWindowMask(GeneratorContract):
     }
     refused = {
         "k_len below q_len is a ValueError": {(7, 5, 2): (7, 5), (3, 0, 1, 1): (3, 0)},
-        "a negative length is a ValueError": {(-3, None, 2): (-3,), (-3, 5, 2): (-3,), (-1, None, 1, 1): (-1,)},
-        "a window below 1 is a ValueError": {(5, None, 0): (0,), (5, 7, -2): (-2,), (4, None, -1, 2): (-1,)},
-        "negative sinks are a ValueError": {(5, None, 2, -1): (-1,), (4, 6, 3, -7): (-7,)},
+        "a negative length is a ValueError": {
+            (-3, None, 2): (-3,),
+            (-3, 5, 2): (-3,),
+            (3, -2, 2): (-2,),
+            (-1, None, 1, 1): (-1,),
+        },
+        "a window below 1 is a ValueError": {
+            (0, None, 0): (0,),
+            (0, 5, -7): (-7,),
+            (5, None, 0): (0,),
+            (5, 7, -2): (-2,),
+            (4, None, -1, 2): (-1,),
+        },
+        "negative sinks are a ValueError": {(0, 5, 2, -4): (-4,), (5, None, 2, -1): (-1,), (4, 6, 3, -7): (-7,)},
     }
     growth = {
         "the lengths": lambda n: (n, n + 1, 3, 2),
@@ -185,6 +196,8 @@ class TestAttentionWithSinks(SoftmaxContract):
     hard_cases = {
         "one_head_of_keys_for_all": {"k": (2, 1, 7, 6), "v": (2, 1, 7, 4)},
         "keys_and_values_for_all_entries": {"k": (3, 7, 6), "v": (1, 3, 7, 4)},
+        "queries_for_all_entries": {"q": (3, 5, 6), "mask": (2, 3, 5, 7)},
+        "queries_and_keys_for_all_entries": {"q": (3, 5, 6), "k": (1, 3, 7, 6)},
         "two_leading_dimensions": {"shape": (2, 3), "mask": (2, 1, 3, 5, 7)},
         "no_sinks": {"sinks": NONE},
         "no_sinks_and_a_mask": {"sinks": NONE, "mask": (2, 3, 5, 7)},

@@ -42,10 +42,10 @@ def at(step: int, high: float, low: float, warmup: int, decay: int, total: int, 
     """Phase by phase from the end, how far below the top the rate is."""
     top, bottom = Fraction(high), Fraction(low)
     if total <= step:
-        return low
+        return float(bottom)
     if total - decay < step:
         return float(top - (top - bottom) * FALLS[shape](Fraction(step - total + decay, decay)))
-    return high if step >= warmup else float(top * Fraction(step, warmup))
+    return float(top) if step >= warmup else float(top * Fraction(step, warmup))
 
 
 def over(steps: Any, one: Callable[[int], float]) -> Any:
@@ -112,6 +112,7 @@ class TestWarmupCosine(ScheduleContract):
     edges = {
         "the end wins where the warmup meets it": [(range(4, 6), 2.0, 0.5, 4, 4), (range(2), 2.0, 0.5, 0, 0)],
         "without a warmup nothing is divided by 0": [(range(5), 2.0, 0.5, 0, 5), (range(1), 1.0, 1.0, 0, 1)],
+        "rates may be whole numbers": [(range(9), 2, 0, 2, 8)],
         "any schedule of the cosine": lambda d: [(*each[:4], each[5]) for each in drawn(d)],
     }
     refused = {
@@ -160,6 +161,7 @@ class TestWarmupStableDecay(ScheduleContract):
             (range(9), 2.0, 0.5, 0, 0, 8, "1-sqrt"),
             (range(9), 2.0, 0.5, 2, 6, 8),
         ],
+        "rates may be equal, and whole numbers": [(range(9), 1.0, 1.0, 2, 4, 8), (range(9), 2, 0, 2, 4, 8)],
         "any schedule with a stable phase": lambda d: [
             (*each, shape) for each in drawn(d) for shape in ("linear", "1-sqrt")
         ],
@@ -185,6 +187,7 @@ CLAIMS = {  # words of the statement, and the checks that hold them
     r"`warmup_cosine\(": "half_a_cosine|any_schedule_of",
     r"`warmup_stable_decay\(": "stays_at_its|falls_in_a_line|along_a_root|any_schedule_with|or_a_decay_nothing",
     "Warmup:": "climbs_in_a_line|any_schedule",
+    "the learning rate of one step": "whole_numbers",
     "The end:": "from_the_end_on|any_schedule",
     "Where they meet": "where_the_warmup_meets",
     "No steps": "divided_by_0|where_the_warmup_meets|any_schedule",

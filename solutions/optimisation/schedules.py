@@ -99,11 +99,11 @@ def check_rates(step: int, max_lr: float, min_lr: float) -> None:
 def rate(step, max_lr, min_lr, warmup_steps, fall_start, total_steps, height) -> float:
     """A warmup, a stay at the top until fall_start, then a fall: `height` goes from 1 to 0 with its share."""
     if step >= total_steps:
-        return min_lr
+        return float(min_lr)
     if step < warmup_steps:
         return max_lr * step / warmup_steps
     if step < fall_start:
-        return max_lr
+        return float(max_lr)
     x = (step - fall_start) / (total_steps - fall_start)
     return min_lr + height(x) * (max_lr - min_lr)
 
