@@ -133,3 +133,12 @@ def test_a_check_that_outlives_the_watchdog_is_our_fault_and_the_others_go_on(
     assert [check.outcome for check in failed] == [Outcome.GRADER_ERROR]
     assert "our fault, not yours" in failed[0].message
     assert len(verdict.checks) >= 18
+
+
+def test_what_is_not_reached_behind_a_first_failure_is_not_judged(server: ForkServer) -> None:
+    sources = {name: master.read_text(catalog.katas()[name].master) for name in ("causal_mask", "softmax", "gae")}
+    sources["softmax"] = "def softmax(x, dim=-1):\n    return x.exp()\n"
+    entries = [Entry(catalog.katas()[name], source, f"{name}.py", "") for name, source in sources.items()]
+    verdicts = run.run(entries, Options(7, stop_at_first=True), server)
+    assert [verdict.verdict for verdict in verdicts] == ["passed", "failed", "unjudged"]
+    assert verdicts[-1].message == "not judged: -x stopped in softmax"

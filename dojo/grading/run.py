@@ -83,12 +83,18 @@ def run(
         finally:
             for subject in subjects.values():
                 subject.close()
+    stopped = ""
     for name, subject in subjects.items():
+        if stopped:
+            verdicts[name].verdict, verdicts[name].message = "unjudged", f"not judged: -x stopped in {stopped}"
+            continue
         verdicts[name].error_ratio = subject.attempt.error_ratio
         verdicts[name].remarks, verdicts[name].let_through = subject.remarks()
         printed = subject.attempt.take_printed().strip()
         verdicts[name].message = f"the attempt printed:\n{printed}" if printed else ""
         conclude(verdicts[name], list(subject.checks.values()), options)
+        if options.stop_at_first and verdicts[name].verdict == "failed":
+            stopped = name
     for verdict in verdicts.values():
         verdict.seconds = verdict.seconds or time.perf_counter() - begun
     return list(verdicts.values())
