@@ -120,6 +120,11 @@ class TestValue(GeneratorContract):
             *(one(f"b = a ** {power}; b.backward()", a=a) for power in ("0", "0.0") for a in (0.0, 1.7, -2.0)),
             *(one(f"b = a ** {power}; b.backward()", a=0.0) for power in (1, 2, 3)),
         ],
+        "a Value of 0 has the slopes of any other": [
+            *(one(f"c = a {word} b; c.backward()", a=0.0, b=3.0) for word in ("+", "-", "*", "/")),
+            *(one(f"c = a {word} b; c.backward()", a=3.0, b=0.0) for word in ("+", "-", "*")),
+        ],
+        "tanh has a small slope far from 0": [one("b = a.tanh(); b.backward()", a=5.0)],
         "relu has no slope at 0": [one("b = a.relu(); b.backward()", a=0.0), one("b = a.relu(); b.backward()", a=-0.0)],
         "one may go back from any Value": [
             one("a.backward()", a=2.0),
@@ -197,9 +202,9 @@ class TestValue(GeneratorContract):
 
 
 CLAIMS = {  # words of the statement, and the checks that hold them
-    "Operators:": "each_operator|numbers_may_stand|what_was_computed|any_program",
+    "Operators:": "slopes_of_any_other|each_operator|numbers_may_stand|what_was_computed|any_program",
     "Powers:": "powers|any_program|as_a_power|power_of_0",
-    "Functions:": "functions|relu|what_was_computed|any_program",
+    "Functions:": "small_slope|functions|relu|what_was_computed|any_program",
     r"\*\*`backward\(\)`": "one_may_go_back|was_not_made_of|any_program|second_call|go_on_computing",
     "Each of these": "was_not_made_of",
     "used more than once": "are_summed|sum_of_all|any_program|not_with_ways|second_call|go_|chains_of",

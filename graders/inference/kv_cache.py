@@ -456,6 +456,7 @@ class TestCachedAttention(SoftmaxContract, UnnormedContract):
         """A wrong configuration shows as a shape error deep in the model."""
         for sentence, values, made in (
             ("num_heads that num_kv_heads does not divide", (6, 4), self.call(draw, heads=6, num_kv_heads=4)),
+            ("more key heads than heads", (2, 4), self.call(draw, heads=2, num_kv_heads=4)),
             ("an odd head_dim", ((7, 21),), self.call(draw, head_dim=7)),
             ("a head_dim of 1", ((1, 3),), self.call(draw, head_dim=1)),
         ):

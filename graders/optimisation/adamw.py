@@ -146,6 +146,7 @@ class TestAdamW:
             ("betas of 0", 1.0, {"lr": 0.1, "betas": (0.0, 0.0)}),
             ("lr 0", 1.0, {"lr": 0.0, "weight_decay": 1.0}),
             ("eps 0", 1.0, {"lr": 0.1, "eps": 0.0}),
+            ("lr and weight_decay above 1", 1.0, {"lr": 2.0, "weight_decay": 1.5}),
         ):
             values, steps = self.made(draw, scale=scale)
             self.follow(attempt, told, values, steps, settings=settings)
