@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dojo.content.master import read_text
-from dojo.grading.pytest_plugin import GraderPlugin, fault_of, name_of, of_a_test, tier_of
+from dojo.grading.pytest_plugin import GraderPlugin, clocked, fault_of, name_of, of_a_test, tier_of
 from dojo.grading.run import attempt_maker, run_graders
 from dojo.verdict.failures import Fault
 
@@ -60,13 +60,13 @@ class _Matrix(GraderPlugin):
         return any(self.outcomes[row].values())
 
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
-        check, clocked = name_of(pyfuncitem), "reference" in pyfuncitem._fixtureinfo.argnames
+        check = name_of(pyfuncitem)
         self.checks[check] = tier_of(pyfuncitem)
         for row, attempt in sorted(self.rows.items(), key=lambda item: self.rejected(item[0])):
             needless = self.rejected(row) or not self.every_row
             if needless and not self.every_place and any(found.get(check) for found in self.outcomes.values()):
                 break  # those that come now have been rejected, and the check has rejected one
-            if self.wanted(row, check, clocked):
+            if self.wanted(row, check, clocked(pyfuncitem)):
                 try:
                     self.outcomes[row][check] = fault_of(pyfuncitem, attempt, self._reference)
                 except Exception as error:

@@ -24,7 +24,7 @@ from dojo.contracts.checks.known_bugs import Bug, bugs_of
 from dojo.grading.diagnosis import Diagnosis
 from dojo.grading.options import chooser
 from dojo.judge.proxy import Attempt
-from dojo.verdict.failures import Fault
+from dojo.verdict.failures import Fault, Unusable
 from dojo.verdict.page.heatmap import picture
 from dojo.verdict.screen.text import readable
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier
@@ -240,34 +240,41 @@ class Judging(GraderPlugin):
                 pytest.skip("not run: the mistake is known already")
             yield
         except Fault as fault:
-            check.outcome, check.sections = fault.outcome, list(fault.sections)
-            check.seconds = time.perf_counter() - started
-            if isinstance(fault, Wrong) and fault.expected is not None and fault.ratio is not None:
-                check.picture = picture(fault.got, fault.expected, fault.ratio, fault.axes)
-            if not fault.outcome.harmless:
-                if self.options.debug:
-                    from dojo.judge.in_process import look_into
-
-                    look_into(fault)
-                self.explain(item, subject, check, fault)
+            self.failed(item, subject, check, fault)
             if not fault.outcome.harmless or fault.outcome is Outcome.SKIPPED:
                 raise
         except pytest.skip.Exception as skipped:
             check.outcome, check.sections = Outcome.SKIPPED, [Section(Label.EVENT, str(skipped))]
             raise
         except Exception as error:
-            told = f"our fault, not yours: the grader failed with {type(error).__name__}: {error}"
-            check.outcome, check.sections = Outcome.GRADER_ERROR, [Section(Label.EVENT, told)]
+            if fault := unusable(item, subject.attempt, subject.reference, error):
+                self.failed(item, subject, check, fault)
+            else:
+                told = f"our fault, not yours: the grader failed with {type(error).__name__}: {error}"
+                check.outcome, check.sections = Outcome.GRADER_ERROR, [Section(Label.EVENT, told)]
             raise
         else:
             check.outcome, check.sections = Outcome.PASSED, []
         finally:
-            check.seconds = check.seconds or time.perf_counter() - started
+            check.seconds = time.perf_counter() - started  # what the mistake is called takes its time too
 
     def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         if nextitem is None or nextitem.path != item.path:
             self.subjects[item.path.stem].close()
             self.finished(item.path.stem)
+
+    def failed(self, item: pytest.Function, subject: Subject, check: Check, fault: Fault) -> None:
+        """Record how a check ended, with what explains it."""
+        check.outcome, check.sections = fault.outcome, list(fault.sections)
+        if isinstance(fault, Wrong) and fault.expected is not None and fault.ratio is not None:
+            check.picture = picture(fault.got, fault.expected, fault.ratio, fault.axes)
+        if fault.outcome.harmless:
+            return
+        if self.options.debug:
+            from dojo.judge.in_process import look_into
+
+            look_into(fault)
+        self.explain(item, subject, check, fault)
 
     def explain(self, item: pytest.Function, subject: Subject, check: Check, fault: Fault) -> None:
         """Add what helps: what the attempt printed, the seed, how to repeat, the known bug that fails alike."""
@@ -286,7 +293,7 @@ class Judging(GraderPlugin):
             sentence = next((s.text for s in check.sections if s.label in (Label.CONTRACT, Label.EVENT)), "")
             with suppress(ValueError):  # too large for a script
                 check.script = fault.failing.script(f"{subject.kata.name}: {readable(check.name)}", sentence)
-        if self.options.diagnose and not self.options.debug and not of_a_test(item):
+        if self.options.diagnose and not self.options.debug and not of_a_test(item) and not clocked(item):
             bug = subject.diagnosis.of(item, fault, subject.passed())
             if bug is not None:
                 check.diagnosis = bug.name
@@ -305,6 +312,11 @@ def of_a_test(item: pytest.Item) -> bool:
     return isinstance(made, type) and issubclass(made, CandidateTest)
 
 
+def clocked(item: pytest.Function) -> bool:
+    """Whether a check times the attempt against the reference: its inputs are too large to try known bugs on."""
+    return "reference" in item._fixtureinfo.argnames
+
+
 def fault_of(item: pytest.Function, attempt: Attempt, reference: Attempt) -> Fault | None:
     """How an attempt fails a check, on the inputs that the check has in this session; None for a pass."""
     given = {"attempt": attempt, "reference": reference, "draw": draw_for(item, item.config.stash[SEED])}
@@ -314,6 +326,24 @@ def fault_of(item: pytest.Function, attempt: Attempt, reference: Attempt) -> Fau
     except Fault as fault:
         fault.__context__ = fault.__cause__ = None  # their tracebacks would keep all that the check computed
         return fault.with_traceback(None) if not fault.outcome.harmless else None
+    except Exception as error:
+        if fault := unusable(item, attempt, reference, error):
+            return fault
+        raise
+    return None
+
+
+def unusable(item: pytest.Function, attempt: Attempt, reference: Attempt, error: Exception) -> Fault | None:
+    """What is said where a check breaks over an answer which it cannot use; None where the fault is the check's own.
+
+    It is the answer's if the solution, on the same inputs, takes the check to its end.
+    """
+    answer = attempt.answer
+    if attempt is reference or of_a_test(item):
+        return None
+    with suppress(Exception):
+        if fault_of(item, reference, reference) is None:
+            return Unusable(answer, error)
     return None
 
 

@@ -38,6 +38,7 @@ class Attempt:
     error_ratio: float = 0.0  # the largest error seen, in units of the allowed error
     parameter_names: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)  # by class and how it is built
     defined: list[str] = field(default_factory=list)  # names, once the attempt is loaded
+    answer: Any = None  # what it gave last, for a check that cannot use it
     _worker: worker_handle.Worker | None = None
     _numbered: int = 0
 
@@ -45,11 +46,16 @@ class Attempt:
         """Requests to the worker of this attempt, done in turn, and their answers."""
         worker = self.worker()
         try:
-            return worker.ask(*requests)
+            answers = worker.ask(*requests)
         except Died as death:
             if death.outcome is Outcome.TIMED_OUT:
                 self.timeouts += 1
             raise
+        return map(self._seen, answers)
+
+    def _seen(self, answer: Message) -> Message:
+        self.answer = answer.get("value")
+        return answer
 
     def ask_of(self, callees: Iterable[Callee], request: Message) -> Message:
         """The answer to a request, before which all is done that waits for these callees."""

@@ -71,6 +71,34 @@ class NoTensor(Fault):
         super().__init__(Outcome.WRONG, Section(Label.EVENT, no_tensor(value)))
 
 
+class Unusable(Fault):
+    """The attempt gave back what a check cannot use, and `error` is where the check broke over it."""
+
+    def __init__(self, answer: object, error: Exception) -> None:
+        broke = f"it cannot be compared: {type(error).__name__}: {error}"
+        facts = Section(Label.FACTS, f"got {described(answer)}\n{broke[:TOLD]}")
+        super().__init__(Outcome.WRONG, Section(Label.CONTRACT, "the answer is of the kind that is asked for"), facts)
+
+
+TOLD = 200  # characters of what a check broke over
+
+
+def described(value: object) -> str:
+    """The kind of an answer in words: `a tuple of (a list of 3, a float)`."""
+    if isinstance(value, (tuple, list)):
+        inner = ", ".join(map(described, value[:4])) + (", …" if len(value) > 4 else "")
+        return f"a {type(value).__name__} of ({inner})" if value else f"an empty {type(value).__name__}"
+    if value is None:
+        return "None"
+    if (shape := getattr(value, "shape", None)) is not None:
+        dtype, place = (str(getattr(value, name, "")) for name in ("dtype", "device"))
+        return f"a {dtype.removeprefix('torch.')} tensor of shape {tuple(shape)}" + (
+            " on meta" if place == "meta" else ""
+        )
+    article = "an" if type(value).__name__[0] in "aeiou" else "a"
+    return f"{article} {type(value).__name__}"
+
+
 class Died(Fault):
     """The worker is gone: it crashed, left by itself or was killed for taking too long."""
 

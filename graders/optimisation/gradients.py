@@ -21,6 +21,7 @@ from dojo.contracts import (
     fail,
     match,
     robust,
+    tensor,
 )
 
 Grads = list[Tensor | None]
@@ -181,7 +182,7 @@ class TestClipByGlobalNorm(Contract):
         result = attempt.clip_by_global_norm.request(args, kwargs)["value"]
         self.named(result)
         clipped, norm = result
-        return [each if each is None else each.cpu() for each in clipped], norm.cpu()
+        return [each if each is None else tensor(each).cpu() for each in clipped], tensor(norm).cpu()
 
 
 class TestAccumulateGradients(Contract):

@@ -4,7 +4,8 @@ Each pair runs both calls in random order on changed inputs and asks one questio
 `limit` times as long as the reference? Wald's test (p0 = 0.3 against p1 = 0.7) calls an attempt slow wrongly once in
 a million times, after 17 pairs that agree, and fast wrongly once in a hundred, after 6; these are the odds at the
 borders, where only seven pairs of ten say the right thing. What it cannot decide is *undecided*, and never a failure.
-A call of a tenth of a second is no matter of chance: one pair far within the limit decides, or three far beyond it.
+A call of a tenth of a second is no matter of chance: where the reference takes that long, one pair far within the limit
+decides; where either of them does, three far beyond it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dojo.verdict.types import Label, Outcome, Section
 
 P0, P1, MOST_PAIRS = 0.3, 0.7, 120
 FALSE_ALARM, MISS = 1e-6, 1e-2
-LONG = 0.1  # processor seconds of the reference from which on a single pair says much
+LONG = 0.1  # processor seconds of a call from which on a single pair says much
 CLEAR, CLEARLY_SLOW = 2.0, 3  # how far from the limit it then decides, and how many must say that it is slow
 SLEEP_ALLOWANCE = 0.05  # seconds by the wall clock that a busy machine may take on top of four times the limit
 Reading = tuple[float, float]  # processor seconds, wall seconds
@@ -52,8 +53,8 @@ def race(attempt: Callable[[], Reading], reference: Callable[[], Reading], limit
         ratios.append(cpu / max(cpu_reference, 1e-9))
         over = cpu > limit * cpu_reference or wall > 4 * limit * wall_reference + SLEEP_ALLOWANCE
         score += step_up if over else step_down
-        if cpu_reference > LONG:
-            within = CLEAR * cpu < limit * cpu_reference and wall < limit * wall_reference
+        if max(cpu, cpu_reference) > LONG:
+            within = cpu_reference > LONG and CLEAR * cpu < limit * cpu_reference and wall < limit * wall_reference
             beyond = sum(ratio > CLEAR * limit for ratio in ratios) >= CLEARLY_SLOW
             if within or beyond:
                 return Race(beyond, median(ratios), len(ratios))
