@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import gc
 import itertools
+import linecache
 import subprocess
 import sys
 import time
 
 import pytest
+import torch
 
 from dojo.content import catalog, master
 from dojo.contracts.checks.assertions import fail
-from dojo.contracts.checks.known_bugs import Bug, bugs_of
-from dojo.grading.diagnosis import QUESTIONS, Diagnosis
-from dojo.verdict.failures import Fault
+from dojo.contracts.checks.known_bugs import Bug, bugs_of, same_failure
+from dojo.grading.diagnosis import MORE_QUESTIONS, Diagnosis
+from dojo.judge.worker.errors import operation
+from dojo.verdict.failures import UNKNOWN, Fault, Raised
 from tests.conftest import Grade, failures
 
 
@@ -59,12 +62,12 @@ def test_questions_are_counted_and_no_clock_has_a_say(monkeypatch: pytest.Monkey
     hours = itertools.count(0, 3600)
     for clock in ("perf_counter", "monotonic", "process_time", "time"):
         monkeypatch.setattr(time, clock, lambda: next(hours))
-    table = {f"bug {n}": {"values": "no"} for n in range(QUESTIONS - 1)} | {"the last": {"values": "1"}}
+    table = {f"bug {n}": {"values": "no"} for n in range(100)} | {"the last": {"values": "1"}}
     assert told(diagnosis(table), {"values": "1"}) == ["the last"]
     asked: list[str] = []
-    many = Diagnosis([Bug(str(n), "", ()) for n in range(QUESTIONS - 1)], lambda bug, check: asked.append(bug.name))
+    many = Diagnosis([Bug(str(n), "", ()) for n in range(100)], lambda bug, check: asked.append(bug.name))
     assert told(many, dict.fromkeys("abc", "1")) == [None, None, None]
-    assert len(asked) == QUESTIONS
+    assert len(asked) == 100 + MORE_QUESTIONS
 
 
 def test_a_judge_that_stays_keeps_no_grading_alive(graded: Grade) -> None:
@@ -93,3 +96,66 @@ def test_a_busy_machine_gives_the_same_diagnosis(graded: Grade) -> None:
             each.kill()
             each.wait()
     assert {check.diagnosis for check in failures(verdict)} == {bug.name}
+
+
+AMAX = """
+def softmax(x, dim=-1):
+    exp = torch.exp(x - x.amax(dim))
+    return exp / exp.sum(dim, keepdim=True)
+"""
+
+
+def test_a_crash_is_a_known_bugs_only_in_the_same_operation(graded: Grade) -> None:
+    bug = "the sum without `keepdim=True`"
+    assert not {check.diagnosis for check in graded("softmax", "import torch\n" + AMAX).checks} & {bug}
+    summed = AMAX.replace("amax(dim)", "amax(dim, keepdim=True)").replace("sum(dim, keepdim=True)", "sum(dim)")
+    assert bug in {check.diagnosis for check in graded("softmax", "import torch\n" + summed).checks}
+
+
+def raised(operation: list[str]) -> Raised:
+    return Raised("RuntimeError", "sizes", ["RuntimeError"], "", operation)
+
+
+def test_operands_of_other_shapes_are_another_mistake() -> None:
+    one = raised(["sub", "(3, 5)", "(3,)"])
+    assert same_failure(one, raised(["sub", "(3, 5)", "(3,)"]))
+    assert same_failure(one, raised(["sub", "(3, 5)", UNKNOWN]))  # an operand without a name
+    assert same_failure(one, raised([]))  # a line that cannot be read
+    assert not same_failure(one, raised(["sub", "(3, 5)", "(5,)"]))
+    assert not same_failure(one, raised(["div", "(3, 5)", "(3,)"]))
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("x - y", ["sub", "(2, 3)", "(4,)"]),
+        ("x.sub_(y)", ["sub", "(2, 3)", "(4,)"]),
+        ("torch.subtract(x, y)", ["sub", "(2, 3)", "(4,)"]),
+        ("x - y.sqrt()", ["sub", "(2, 3)", UNKNOWN]),
+        ("x @ x", ["matmul", "(2, 3)", "(2, 3)"]),
+        ("torch.matmul(\n    x, x)", ["matmul", "(2, 3)", "(2, 3)"]),
+        ("x.view(7)", ["view", "(2, 3)", "7"]),
+    ],
+)
+def test_the_operation_of_a_line_that_raised(line: str, words: list[str]) -> None:
+    source = f"def f():\n    x, y = torch.ones(2, 3), torch.ones(4)\n    return 1 + ({line})\n"
+    linecache.cache["line.py"] = (len(source), None, source.splitlines(keepends=True), "line.py")
+    names: dict = {"torch": torch}
+    exec(compile(source, "line.py", "exec"), names)
+    with pytest.raises(RuntimeError) as error:
+        names["f"]()
+    assert operation(error.value.__traceback__, {"line.py": "line.py"}) == words
+
+
+@pytest.mark.parametrize(
+    ("kata", "old", "new", "told"),
+    [
+        ("rmsnorm", "eps: float = 1e-5", "eps: float = 1e-3", "the default of `eps` is 0.001 here, and 1e-05"),
+        ("adamw", "= (0.9, 0.999)", "= (0.9, 0.95)", "the default of `betas` is (0.9, 0.95) here, and (0.9, 0.999)"),
+    ],
+)
+def test_another_default_is_told_before_any_known_bug(kata: str, old: str, new: str, told: str, graded: Grade) -> None:
+    source = master.read_text(catalog.katas()[kata].master)
+    assert source.count(old) == 1
+    verdict = graded(kata, source.replace(old, new), tier="core")
+    assert f"{told} in the statement" in [check.diagnosis for check in failures(verdict)]

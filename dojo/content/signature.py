@@ -44,20 +44,43 @@ def signature_of(master: Path, name: str) -> Signature:
     Raises:
         LookupError: the master defines no such function or class.
     """
-    tree = ast.parse(read_text(master))
+    if found := signature_in(read_text(master), name):
+        return found
+    raise LookupError(f"{master} defines no {name}")
+
+
+def signature_in(source: str, name: str) -> Signature | None:
+    """The signature of what a source calls `name`; None where it defines no such function or class.
+
+    Raises:
+        SyntaxError: the source is no Python.
+    """
+    tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return _of(node, skip=0)
         if isinstance(node, ast.ClassDef) and node.name == name:
             methods = {each.name: each for each in _members(tree, node)}
             if "forward" not in methods:  # no module: what is called is the class itself
-                return _of(methods["__init__"], skip=1)
+                return _of(methods["__init__"], skip=1) if "__init__" in methods else None
             found = _of(methods["forward"], skip=1)
             if "__init__" not in methods:
                 return found
             init = tuple(argument.arg for argument in methods["__init__"].args.args[1:])
             return replace(found, init=init, init_defaults=_defaults(methods["__init__"]))
-    raise LookupError(f"{master} defines no {name}")
+    return None
+
+
+def other_default(master: Signature, attempt: Signature, given: set[str]) -> str:
+    """Of the arguments that a call leaves out the first whose default is another one, in words; nothing if none is.
+
+    None stands for whatever the body makes of it.
+    """
+    for defaults, own in ((master.init_defaults, attempt.init_defaults), (master.defaults, attempt.defaults)):
+        for name, value in defaults.items():
+            if name not in given and own.get(name, value) not in (None, value):
+                return f"the default of `{name}` is {own[name]!r} here, and {value!r} in the statement"
+    return ""
 
 
 def _members(tree: ast.Module, made: ast.ClassDef) -> list[ast.FunctionDef]:
@@ -80,9 +103,17 @@ def _of(function: ast.FunctionDef, skip: int) -> Signature:
 
 
 def _defaults(function: ast.FunctionDef) -> dict[str, Any]:
-    """The default values of what may be given by position."""
-    values = [ast.literal_eval(default) for default in function.args.defaults]
-    return dict(zip([a.arg for a in function.args.args[-len(values) :]] if values else [], values, strict=True))
+    """The default values of what may be given by position; what is no literal counts as None."""
+    values = [_literal(default) for default in function.args.defaults]
+    names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
+    return dict(zip(names[-len(values) :] if values else [], values, strict=True))
+
+
+def _literal(node: ast.expr) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        return None
 
 
 def _by_position(names: tuple[str, ...], defaults: dict[str, Any], given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

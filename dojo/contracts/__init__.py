@@ -21,6 +21,7 @@ from dojo.contracts.checks.assertions import (
     assert_stays_in_torch,
     fail,
     match,
+    stating,
     tensor,
 )
 from dojo.contracts.checks.candidate_test.contract import CandidateTest

@@ -44,6 +44,7 @@ class HouseRules:
     signature: ClassVar[Signature]
     needs: ClassVar[dict[str, str]] = {}  # what a check cannot do without, by the check
     off: ClassVar[dict[str, str]] = {}  # house rules that do not hold for this kata: the check, and why
+    last_case: str = ""  # where a check may end: what comes after it is of no use to who runs it again
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -116,6 +117,8 @@ class Harness(HouseRules):
                 request |= {"do": "forward_backward", "cotangents": cotangents}
             asked.append((callee, request))
             expected.append((case, call, budget))
+            if case == self.last_case:
+                break
         answers = attempt.ask_each(asked)
         for (case, call, budget), (callee, _) in zip(expected, asked, strict=True):
             with self.case_context(attempt, case, call):
@@ -306,10 +309,13 @@ class Harness(HouseRules):
         except Fault as fault:
             told = f"case `{case}`: {call.describe(self.axes, attempt.device)}"
             fault.sections.append(Section(Label.INPUT, told))
+            fault.case = case
             args, kwargs = self.signature.call(call.inputs)
             built = self.signature.construction(call.init) if self.signature.init else None
             names = self.signature.inputs[: len(args)]
             fault.failing = FailingCall(self.name, built, call.params, args, kwargs, names, self.trains(call))
+            init = self.signature.init[: len(built[0])] if built else ()
+            fault.given = {*names, *kwargs, *init, *(built[1] if built else ())}
             if isinstance(fault, Wrong):
                 fault.failing.expected = fault.expected
                 fault.failing.tell(fault.where.rpartition(": ")[2], self.results, fault.cotangents)

@@ -9,9 +9,10 @@ from dojo.contracts.checks.known_bugs import Bug, same_failure
 from dojo.verdict.failures import NO_RETURN, PARAMETERS, Fault, Raised
 from dojo.verdict.types import Label, Outcome
 
-# A kata's diagnosis may run known bugs through checks this often: twice all bugs of the largest kata, some seconds of
-# it. What it has not found by then it leaves out. No clock has a say: a busy machine gives the same diagnosis.
-QUESTIONS = 150
+# A kata's diagnosis may run every known bug through one check, and as many more as this. What it has not found by then
+# it leaves out. No clock has a say: a busy machine gives the same diagnosis.
+MORE_QUESTIONS = 90
+ENOUGH = 2  # checks that no known bug fails alike: the mistake is another one
 DIAGNOSABLE = (Outcome.WRONG, Outcome.CRASHED)
 # What Python itself raises tells of a slip in the code, whatever known bug happens to raise the same.
 PYTHONS_OWN = frozenset(
@@ -29,6 +30,9 @@ class Diagnosis(Generic[Check]):
 
     def __init__(self, bugs: Iterable[Bug], outcome: Callable[[Bug, Check], Fault | None]) -> None:
         self._suspects = list(bugs)
+        self._found = False
+        self._strange = 0  # checks that none of all known bugs fails alike
+        self._questions = len(self._suspects) + MORE_QUESTIONS
         self._outcome = outcome
         self._known: dict[tuple[str, Check], Fault | None] = {}
         self._failures: list[tuple[Check, Fault]] = []
@@ -43,7 +47,7 @@ class Diagnosis(Generic[Check]):
         """
         if fault.outcome not in DIAGNOSABLE or (isinstance(fault, Raised) and fault.kind in PYTHONS_OWN):
             return None
-        if (told := _without_values(fault)) in self._unknown:
+        if (told := _without_values(fault)) in self._unknown or self._strange >= ENOUGH:
             return None
         alike = []
         for bug in self._suspects:
@@ -61,7 +65,9 @@ class Diagnosis(Generic[Check]):
             self._unknown.add(told)  # nor does it speak against what wrong values elsewhere equal
         else:
             self._failures.append((check, fault))
+        self._strange += not alike and not self._found
         alike = [bug for bug in alike if self._agrees(bug)]
+        self._found = self._found or bool(alike)
         self._suspects = alike or self._suspects
         return alike[0] if len(alike) == 1 else None
 
@@ -72,7 +78,7 @@ class Diagnosis(Generic[Check]):
         return same[0] or 2 * sum(same) >= len(same)
 
     def _exhausted(self) -> bool:
-        return len(self._known) >= QUESTIONS
+        return len(self._known) >= self._questions
 
     def _run(self, bug: Bug, check: Check) -> Fault | None:
         key = bug.name, check

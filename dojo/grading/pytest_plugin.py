@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest._io import TerminalWriter
 
+from dojo.content.signature import other_default, signature_in, signature_of
 from dojo.contracts.checks import tolerance
 from dojo.contracts.checks.assertions import Wrong
 from dojo.contracts.checks.candidate_test.contract import CandidateTest, by_kind, hunted
 from dojo.contracts.checks.candidate_test.trials import Trials
 from dojo.contracts.checks.inputs import Draw
 from dojo.contracts.checks.known_bugs import Bug, bugs_of
-from dojo.grading.diagnosis import Diagnosis
+from dojo.grading.diagnosis import DIAGNOSABLE, Diagnosis
 from dojo.grading.options import chooser
 from dojo.judge.proxy import Attempt
 from dojo.verdict.failures import Fault, Unusable
@@ -55,8 +56,9 @@ class Subject:
     trials: dict[type[CandidateTest], Trials] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._planted: dict[str, Attempt] = {}
+        self._planted = self.another("", "bug.py")  # each known bug in turn: a process for each would cost more
         self._passes: dict[str, bool] = {}
+        self.failed_case: dict[str, str] = {}  # by check: a bug that fails alike fails there too
 
     @cached_property
     def diagnosis(self) -> Diagnosis[pytest.Function]:
@@ -65,15 +67,15 @@ class Subject:
         return Diagnosis([bug for bug in bugs if bug.fits(self.reference.source)], self._fault_of)
 
     def _fault_of(self, bug: Bug, item: pytest.Function) -> Fault | None:
-        key = self.reference.source, self.attempt.device, bug.name, item.nodeid, item.config.stash[SEED]
+        case = self.failed_case.get(item.nodeid, "")
+        key = self.reference.source, self.attempt.device, bug.name, item.nodeid, case, item.config.stash[SEED]
         if key not in _faults_of_bugs:
-            if bug.name not in self._planted:
-                self._planted[bug.name] = self.another(bug.plant(self.reference.source), "bug.py")
             if len(_faults_of_bugs) >= tolerance.MOST_KNOWN:
                 _faults_of_bugs.clear()
             _faults_of_bugs[key] = None
             with suppress(Exception):  # a check that a bug breaks in another way is no failure like the attempt's
-                _faults_of_bugs[key] = fault_of(item, self._planted[bug.name], self.reference)
+                self._planted.become(bug.plant(self.reference.source))
+                _faults_of_bugs[key] = fault_of(item, self._planted, self.reference, case)
         return _faults_of_bugs[key]
 
     def passed(self) -> Iterator[pytest.Function]:
@@ -112,7 +114,7 @@ class Subject:
 
     def close(self) -> None:
         """End every worker that was started for this kata."""
-        for attempt in (self.attempt, self.reference, *self._planted.values()):
+        for attempt in (self.attempt, self.reference, self._planted):
             attempt.close()
 
 
@@ -293,7 +295,11 @@ class Judging(GraderPlugin):
             sentence = next((s.text for s in check.sections if s.label in (Label.CONTRACT, Label.EVENT)), "")
             with suppress(ValueError):  # too large for a script
                 check.script = fault.failing.script(f"{subject.kata.name}: {readable(check.name)}", sentence)
-        if self.options.diagnose and not self.options.debug and not of_a_test(item) and not clocked(item):
+        if told := other_default_of(item, subject, fault):
+            check.diagnosis = told
+            check.sections.append(Section(Label.DIAGNOSIS, told))
+        elif self.options.diagnose and not self.options.debug and not of_a_test(item) and not clocked(item):
+            subject.failed_case[item.nodeid] = fault.case
             bug = subject.diagnosis.of(item, fault, subject.passed())
             if bug is not None:
                 check.diagnosis = bug.name
@@ -317,12 +323,19 @@ def clocked(item: pytest.Function) -> bool:
     return "reference" in item._fixtureinfo.argnames
 
 
-def fault_of(item: pytest.Function, attempt: Attempt, reference: Attempt) -> Fault | None:
-    """How an attempt fails a check, on the inputs that the check has in this session; None for a pass."""
+def fault_of(item: pytest.Function, attempt: Attempt, reference: Attempt, last_case: str = "") -> Fault | None:
+    """How an attempt fails a check, on the inputs that the check has in this session; None for a pass.
+
+    Cases after the last are left out.
+    """
     given = {"attempt": attempt, "reference": reference, "draw": draw_for(item, item.config.stash[SEED])}
     given |= item.callspec.params if hasattr(item, "callspec") else {}
+    check = item.obj
+    if last_case:
+        check = getattr(item.cls(), item.originalname)
+        check.__self__.last_case = last_case
     try:
-        item.obj(**{name: given[name] for name in item._fixtureinfo.argnames})
+        check(**{name: given[name] for name in item._fixtureinfo.argnames})
     except Fault as fault:
         fault.__context__ = fault.__cause__ = None  # their tracebacks would keep all that the check computed
         return fault.with_traceback(None) if not fault.outcome.harmless else None
@@ -345,6 +358,18 @@ def unusable(item: pytest.Function, attempt: Attempt, reference: Attempt, error:
         if fault_of(item, reference, reference) is None:
             return Unusable(answer, error)
     return None
+
+
+def other_default_of(item: pytest.Function, subject: Subject, fault: Fault) -> str:
+    """Which argument that the failing call left out has another default in the attempt than in the master, in words."""
+    name = name_of(item).partition("::")[0].removeprefix("Test")
+    if fault.given is None or fault.outcome not in DIAGNOSABLE:
+        return ""
+    with suppress(SyntaxError):  # cells may hold what only a notebook understands
+        for source in subject.attempt.parts.values():
+            if found := signature_in(source, name):
+                return other_default(signature_of(subject.kata.master, name), found, fault.given)
+    return ""
 
 
 def draw_for(item: pytest.Item, seed: int) -> Draw:

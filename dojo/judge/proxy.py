@@ -108,6 +108,19 @@ class Attempt:
                 raise
         return self._worker
 
+    def become(self, source: str) -> None:
+        """Go on with another file in the same process: for files of ours alone, which may share one."""
+        if source == self.source:
+            return
+        self.source, self.timeouts = source, 0
+        self.parameter_names.clear()
+        if self._worker is not None and self._worker.alive:
+            try:
+                self.defined = self._worker.load(self.contents())["names"]
+            except BaseException:
+                self._worker.end()
+                raise
+
     def contents(self) -> Message:
         """The request that loads this attempt."""
         if self.pickled_cells is None:

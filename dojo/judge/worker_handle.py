@@ -150,7 +150,7 @@ class Worker:
             lines = [Section(Label.TRACEBACK, raised["lines"])] if raised["lines"] else []
             raise Forbidden(f"the computation must stay in PyTorch ({reply['forbidden']})", *lines)
         if "raised" in reply:
-            raise Raised(**{k: reply["raised"][k] for k in ("kind", "text", "bases", "lines")})
+            raise Raised(**{k: reply["raised"][k] for k in ("kind", "text", "bases", "lines", "operation")})
         if "unanswerable" in reply:
             raise Died(Outcome.WRONG, reply["unanswerable"])
         holds = [(reply, ANSWERS.get(request["do"], {}))]

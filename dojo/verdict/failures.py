@@ -15,6 +15,8 @@ class Fault(Exception):
     """A check that ends here, with this outcome and these sections of explanation."""
 
     failing: FailingCall | None = None  # the one call that failed, where it was one
+    case: str = ""  # what the check calls it
+    given: set[str] | None = None  # the arguments that it stated; the others had their defaults
 
     def __init__(self, outcome: Outcome, *sections: Section) -> None:
         super().__init__("\n".join(s.text for s in sections))
@@ -26,10 +28,16 @@ class Fault(Exception):
 CHANGED_IN_PLACE = re.compile(r"leaf Variable that requires grad .*in-place operation")
 
 
-class Raised(Fault):
-    """The attempt raised `kind` (the exception's class name) with `text`; `bases` are the names of its classes."""
+UNKNOWN = "?"  # an operand that has no name: its shape is not to be had
 
-    def __init__(self, kind: str, text: str, bases: list[str], lines: str) -> None:
+
+class Raised(Fault):
+    """The attempt raised `kind` (the exception's class name) with `text`; `bases` are the names of its classes.
+
+    `operation` is what its line computed, and the shapes of the operands.
+    """
+
+    def __init__(self, kind: str, text: str, bases: list[str], lines: str, operation: list[str]) -> None:
         said = f"the attempt raised {f'{kind}: {text}' if text else kind}"
         if kind == "NotImplementedError" and not text:
             said = "this is not written yet: it raises NotImplementedError"
@@ -41,7 +49,7 @@ class Raised(Fault):
         if lines:
             sections.append(Section(Label.TRACEBACK, lines))
         super().__init__(Outcome.CRASHED, *sections)
-        self.kind, self.text, self.bases = kind, text, bases
+        self.kind, self.text, self.bases, self.operation = kind, text, bases, operation
 
 
 class LeftDebugger(KeyboardInterrupt):

@@ -27,6 +27,7 @@ from dojo.contracts import (
     match,
     operation_count,
     robust,
+    stating,
 )
 from dojo.contracts.checks.timing import assert_time_within, race
 from dojo.judge.worker.drivers import MOVED
@@ -280,29 +281,33 @@ class TestAdamW:
         groups: list[dict[str, Any]] | None = None, settings: dict[str, Any] | None = None, anew: bool = False,
     ) -> None:  # fmt: skip
         """Hold every leaf after every step against the oracle; `anew` starts each from the attempt's own values."""
-        trace = attempt.AdamW.ask(**self.request(attempt, values, steps, groups, settings or {}))["value"]
-        given = groups or [{"params": list(range(len(values)))}]
-        own = [DEFAULTS | (settings or {}) | {k: v for k, v in group.items() if k != "params"} for group in given]
-        of = {leaf: mine for group, mine in zip(given, own, strict=True) for leaf in group["params"]}
-        by_hand = ByHand([v.numel() for v in values], [of[leaf] for leaf in range(len(values))])
-        exact, moved = list(values), 0.0
-        for number, (step, got) in enumerate(zip(steps, trace, strict=True), 1):
-            for mine, changed in zip(own, step.get("settings", ()), strict=False):
-                mine.update(changed)
-            moved = (0.0 if anew else moved) + max(mine["lr"] for mine in own)
-            exact = by_hand.step(exact, step["grads"])
-            for leaf, (expected, value, found) in enumerate(zip(exact, values, got, strict=True)):
-                where = f"{told}: tensor {leaf} {tuple(value.shape)} after step {number}"
-                if found.dtype is not value.dtype:
-                    fail(f"a parameter keeps its dtype: {where}", f"got {bare(found.dtype)} for {bare(value.dtype)}")
-                # 1 - β² in float32 is off by 6e-5 of itself, where a step counter is a tensor as torch's own can be.
-                allowed = 64 * SINGLE * (1 + expected.abs()) + 1e-4 * moved
-                if anew and value.dtype is not torch.float32:
-                    allowed = 0.51 * spacing(expected, value.dtype) + 1e-4 * moved
-                axes = " ".join(f"axis{axis}" for axis in range(value.dim()))
-                match(found.cpu(), expected, allowed, f"the formula gives it: {where}", axes)
-            if anew:
-                exact = [found.cpu() for found in got]
+        stated = {"params", *(settings or {}), *(name for group in groups or () for name in group)}
+        with stating(stated):
+            trace = attempt.AdamW.ask(**self.request(attempt, values, steps, groups, settings or {}))["value"]
+            given = groups or [{"params": list(range(len(values)))}]
+            own = [DEFAULTS | (settings or {}) | {k: v for k, v in group.items() if k != "params"} for group in given]
+            of = {leaf: mine for group, mine in zip(given, own, strict=True) for leaf in group["params"]}
+            by_hand = ByHand([v.numel() for v in values], [of[leaf] for leaf in range(len(values))])
+            exact, moved = list(values), 0.0
+            for number, (step, got) in enumerate(zip(steps, trace, strict=True), 1):
+                for mine, changed in zip(own, step.get("settings", ()), strict=False):
+                    mine.update(changed)
+                moved = (0.0 if anew else moved) + max(mine["lr"] for mine in own)
+                exact = by_hand.step(exact, step["grads"])
+                for leaf, (expected, value, found) in enumerate(zip(exact, values, got, strict=True)):
+                    where = f"{told}: tensor {leaf} {tuple(value.shape)} after step {number}"
+                    if found.dtype is not value.dtype:
+                        fail(
+                            f"a parameter keeps its dtype: {where}", f"got {bare(found.dtype)} for {bare(value.dtype)}"
+                        )
+                    # 1 - β² in float32 is off by 6e-5 of itself, where a step counter is a tensor as torch's can be.
+                    allowed = 64 * SINGLE * (1 + expected.abs()) + 1e-4 * moved
+                    if anew and value.dtype is not torch.float32:
+                        allowed = 0.51 * spacing(expected, value.dtype) + 1e-4 * moved
+                    axes = " ".join(f"axis{axis}" for axis in range(value.dim()))
+                    match(found.cpu(), expected, allowed, f"the formula gives it: {where}", axes)
+                if anew:
+                    exact = [found.cpu() for found in got]
 
 
 def spacing(value: Tensor, dtype: torch.dtype) -> Tensor:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import torch
@@ -46,6 +47,16 @@ class Wrong(Fault):
 def fail(sentence: str, *facts: str) -> NoReturn:
     """End the check: the contract's sentence, then what was seen instead."""
     raise Wrong(sentence, *(Section(Label.FACTS, fact) for fact in facts))
+
+
+@contextmanager
+def stating(names: set[str]) -> Iterator[None]:
+    """A context in which any fault also knows the arguments that the failing call states."""
+    try:
+        yield
+    except Fault as fault:
+        fault.given = names
+        raise
 
 
 def tensor(value: Any, device: str = "cpu") -> Tensor:

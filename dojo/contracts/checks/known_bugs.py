@@ -26,7 +26,7 @@ from dojo.content import catalog, master
 from dojo.content.catalog import Kata
 from dojo.contracts.checks.assertions import Wrong
 from dojo.contracts.checks.tolerance import error_ratio
-from dojo.verdict.failures import Fault
+from dojo.verdict.failures import UNKNOWN, Fault, Raised
 from dojo.verdict.mismatch.plain import first_difference, within
 from dojo.verdict.types import Label
 
@@ -126,7 +126,20 @@ def same_failure(attempt: Fault, bug: Fault) -> bool:
         return attempt.where == bug.where and isinstance(bug.got, Tensor) and _same_values(attempt, bug)
     if isinstance(attempt, Wrong) and isinstance(bug, Wrong) and attempt.got is not None:
         return attempt.where == bug.where and first_difference(bug.got, attempt.got, within(1e-6, 1e-9)) is None
+    if isinstance(attempt, Raised) and isinstance(bug, Raised) and not _same_operation(attempt, bug):
+        return False
     return _told(attempt) == _told(bug)
+
+
+def _same_operation(attempt: Raised, bug: Raised) -> bool:
+    """Whether two exceptions come of one operation on operands of the same shapes, as far as both are known.
+
+    `x - x.amax(-1)` and `x / x.sum(-1)` raise the same text, and are two mistakes.
+    """
+    if not attempt.operation or not bug.operation:
+        return True
+    pairs = zip(attempt.operation, bug.operation, strict=False)
+    return attempt.operation[0] == bug.operation[0] and all(a == b or UNKNOWN in (a, b) for a, b in pairs)
 
 
 def _same_values(attempt: Wrong, bug: Wrong) -> bool:

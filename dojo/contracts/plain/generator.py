@@ -30,6 +30,7 @@ from dojo.contracts.checks.assertions import (
     assert_stays_in_torch,
     fail,
     match,
+    stating,
     tensor,
 )
 from dojo.contracts.checks.inputs import Draw
@@ -286,7 +287,9 @@ _UNDERSCORES = str.maketrans({" ": "_", "-": "_", ",": None, ".": None})
 def _check(claim: str, calls: Calls, judge: Callable[..., None]) -> Callable[..., None]:
     def check(self: GeneratorContract, attempt: Attempt, draw: Draw) -> None:
         for call in calls(draw) if callable(calls) else calls:
-            judge(self, attempt, claim, call)
+            args, named = self.given(call)
+            with stating({*self.signature.inputs[: len(args)], *named}):
+                judge(self, attempt, claim, call)
 
     check.__doc__ = IN_PRACTICE[judge.__name__]
     return check

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import linecache
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import groupby
+from types import TracebackType
+from typing import Any
+
+from torch import Tensor
 
 from dojo.judge.protocol import Message
+from dojo.verdict.failures import UNKNOWN
 
 OWN_LINES = 12
 
@@ -28,12 +36,66 @@ def explain(error: BaseException, files: Mapping[str, str]) -> Message:
     if len(lines) > OWN_LINES:
         lines = [*lines[: OWN_LINES // 2], f"… {len(lines) - OWN_LINES} more", *lines[-OWN_LINES // 2 :]]
     bases = [c.__name__ for c in type(error).__mro__]
-    return {"kind": type(error).__name__, "text": text, "bases": bases, "lines": "\n".join(lines)}
+    found = {"kind": type(error).__name__, "text": text, "bases": bases, "lines": "\n".join(lines)}
+    return found | {"operation": operation(error.__traceback__, files)}
 
 
 def frames(error: BaseException) -> list[traceback.FrameSummary]:
     """Where an exception passed, outermost first."""
     return list(traceback.extract_tb(error.__traceback__))
+
+
+def operation(passed: TracebackType | None, files: Mapping[str, str]) -> list[str]:
+    """What was being computed on the attempt's own line, innermost, and the shapes of its operands: `sub`, `(3, 5)`.
+
+    A name or an attribute that holds no tensor is told as its type. Empty where the line cannot be read.
+    """
+    last = None
+    while passed is not None:
+        last = passed if passed.tb_frame.f_code.co_filename in files else last
+        passed = passed.tb_next
+    if last is None:
+        return []
+    with suppress(Exception):  # a source that is not as it was run, or an object that answers nothing
+        start, end, left, right = list(last.tb_frame.f_code.co_positions())[last.tb_lasti // 2]
+        lines = [linecache.getline(last.tb_frame.f_code.co_filename, n).encode() for n in range(start, end + 1)]
+        lines[-1] = lines[-1][:right]
+        lines[0] = lines[0][left:]
+        statement = ast.parse(b"(" + b"".join(lines) + b")" if b"\n" in b"".join(lines) else b"".join(lines)).body[0]
+        return _operation(statement, last.tb_frame.f_locals)
+    return []
+
+
+def _operation(statement: ast.stmt, names: Mapping[str, Any]) -> list[str]:
+    """The word for an expression, or for a statement like `x /= y`, then what is known of each operand."""
+    node: ast.AST = statement.value if isinstance(statement, ast.Expr) else statement
+    match node:
+        case ast.BinOp(left=left, op=op, right=right) | ast.AugAssign(target=left, op=op, value=right):
+            word, operands = type(op).__name__.lower(), [left, right]
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr), args=args):
+            library = isinstance(owner, (ast.Name, ast.Attribute)) and ast.unparse(owner) in LIBRARIES
+            word, operands = attr.rstrip("_"), args if library else [owner, *args]
+        case ast.Call(func=function, args=args):
+            word, operands = ast.unparse(function), args
+        case ast.Subscript(value=value, slice=index):
+            word, operands = "getitem", [value, index]
+        case _:
+            return []
+    return [WORDS.get(word, word), *(_operand(each, names) for each in operands)]
+
+
+LIBRARIES = ("torch", "F", "nn.functional", "torch.nn.functional", "torch.special", "torch.linalg")
+WORDS = {"mult": "mul", "multiply": "mul", "matmult": "matmul", "divide": "div", "true_divide": "div"}
+WORDS |= {"subtract": "sub"}
+
+
+def _operand(node: ast.expr, names: Mapping[str, Any]) -> str:
+    if isinstance(node, ast.Constant):
+        return repr(node.value)[:20]
+    value = names.get(node.id, UNKNOWN) if isinstance(node, ast.Name) else UNKNOWN
+    if isinstance(value, Tensor):
+        return str(tuple(value.shape))
+    return UNKNOWN if value is UNKNOWN else type(value).__name__
 
 
 def _safe_text(error: BaseException) -> str:

@@ -23,7 +23,7 @@ from dojo.judge.worker import trial
 from dojo.judge.worker.drivers import DRIVERS
 from dojo.judge.worker.errors import explain
 from dojo.judge.worker.readings import instrumentation
-from dojo.judge.worker.readings.global_state import global_state, watched
+from dojo.judge.worker.readings.global_state import global_state, settle, watched
 from dojo.judge.worker.readings.modules import assign, describe, outline
 from dojo.verdict.failures import no_tensor
 
@@ -67,7 +67,12 @@ class Session:
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
 
     def loading(self, fill: Callable[[dict[str, Any]], object], name: str = "attempt") -> Message:
-        """Make the module of the attempt."""
+        """Make the module of the attempt; of one that was here before nothing stays."""
+        if self.module is not None:
+            self.objects.clear()
+            self.calls.clear()
+            settle()
+            torch.set_grad_enabled(True)
         module = types.ModuleType(name)
         module.__file__ = self.filename
         module.__dict__.update(self.trial.given)
