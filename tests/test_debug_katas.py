@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from itertools import combinations
+
 import pytest
 
 from dojo.content import catalog, master
+from dojo.contracts.checks.known_bugs import bugs_of
+from dojo.grading.pytest_plugin import OTHERWISE
 from tests.conftest import Grade, told
 
 HANDED_OUT = "`test` rejects the program that was handed out"
@@ -71,3 +76,51 @@ def test_a_bad_test_ends_in_its_sentence(name: str, what: str, graded: Grade) ->
     verdict = graded(name, f"{solution}\n\ndef test(program):\n    {body}\n", keyword=f"Testtest and {check}")
     assert verdict.verdict == "failed"
     assert sentence in told(verdict)
+
+
+def with_bugs(name: str, count: int) -> list[tuple[tuple[str, ...], str]]:
+    """The solution with this many of the planted bugs left in it, in every choice of them."""
+    kata = catalog.katas()[name]
+    known = {bug.name: bug for bug in bugs_of(kata)}
+    found = []
+    for some in combinations(catalog.load(kata.grader).Testtest.planted, count):
+        source = master.read_text(kata.master)
+        for each in some:
+            source = known[each].plant(source)
+        found.append((some, source))
+    return found
+
+
+def mended(name: str, source: str, graded: Grade) -> list[str]:
+    """What a verdict says of how many are mended; no planted bug is named in it."""
+    verdict = graded(name, source)
+    shown = json.dumps(verdict.to_json())
+    for planted in catalog.load(catalog.katas()[name].grader).Testtest.planted:
+        assert f"equals “{planted}”" not in shown
+        assert planted not in {check.diagnosis for check in verdict.checks}
+    return [remark for remark in verdict.remarks if "mended" in remark or "otherwise" in remark]
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_mended_bugs_are_counted_and_none_is_named(name: str, graded: Grade) -> None:
+    (_, source), *_ = with_bugs(name, 2)
+    assert mended(name, source, graded) == ["2 of 4 mended"]
+    # what stands otherwise than it was handed out is told by what it does
+    assert mended(name, source.replace("    return ", "    return   ").replace(" = ", "  =  "), graded) == [
+        "2 of 4 mended"
+    ]
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("count", range(5))
+@pytest.mark.parametrize("name", OWN)
+def test_every_choice_of_mended_bugs_is_counted(name: str, count: int, graded: Grade) -> None:
+    for some, source in with_bugs(name, count):
+        assert mended(name, source, graded) == [f"{4 - count} of 4 mended"], some
+
+
+def test_a_mistake_that_was_not_handed_out_is_told_as_one(graded: Grade) -> None:
+    kata = catalog.katas()["debug_lm"]
+    source = master.read_text(kata.master)
+    assert source.count("head_dim**0.5") == 1
+    assert mended("debug_lm", source.replace("head_dim**0.5", "3.0"), graded) == [OTHERWISE.format(count=4)]

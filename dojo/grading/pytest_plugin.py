@@ -23,6 +23,7 @@ from dojo.contracts.checks.candidate_test.trials import Trials
 from dojo.contracts.checks.inputs import Draw
 from dojo.contracts.checks.known_bugs import Bug, bugs_of
 from dojo.grading.diagnosis import DIAGNOSABLE, Diagnosis
+from dojo.grading.mended import left_in
 from dojo.grading.options import chooser
 from dojo.judge.proxy import Attempt
 from dojo.verdict.failures import Fault, Unusable
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from dojo.grading.options import Options
 
 
+OTHERWISE = "the program fails otherwise than by some of the {count} bugs that it was handed out with"
 SEED = pytest.StashKey[int]()
 _faults_of_bugs: dict[tuple[Any, ...], Fault | None] = {}  # within a grading and the next, as oracles are
 
@@ -58,13 +60,40 @@ class Subject:
     def __post_init__(self) -> None:
         self._planted = self.another("", "bug.py")  # each known bug in turn: a process for each would cost more
         self._passes: dict[str, bool] = {}
+        self.mended = ""
         self.failed_case: dict[str, str] = {}  # by check: a bug that fails alike fails there too
 
     @cached_property
     def diagnosis(self) -> Diagnosis[pytest.Function]:
-        """The known bugs of this kata; one that cannot be planted is for the tests to tell, not for the user."""
-        bugs = bugs_of(self.kata, self.items[0].module)
+        """The known bugs of this kata, but for those that it hands out: to find these is what it asks for.
+
+        One that cannot be planted is for the tests to tell, not for the user.
+        """
+        bugs = [bug for bug in bugs_of(self.kata, self.items[0].module) if bug.name not in self.planted]
         return Diagnosis([bug for bug in bugs if bug.fits(self.reference.source)], self._fault_of)
+
+    @property
+    def planted(self) -> tuple[str, ...]:
+        """The names of the bugs in the program that was handed out, if one was."""
+        asked: Any = getattr(self.items[0].module, "Testtest", None) if self.items else None
+        return self.hunted.planted if self.hunted else getattr(asked, "planted", ())
+
+    def count_mended(self) -> None:
+        """Find out how many of the planted bugs are mended, by all checks of the program that have no clock."""
+        checks = [item for item in self.items if not clocked(item)]
+        if not self.planted or self.attempt.timeouts:
+            return
+
+        def outcomes(source: str) -> Iterator[Fault | None]:
+            for item in checks:
+                self._planted.become(source)
+                yield fault_of(item, self._planted, self.reference)
+
+        known = {bug.name: bug for bug in bugs_of(self.kata, self.items[0].module)}
+        mine = [fault_of(item, self.attempt, self.reference) for item in checks]
+        bugs = [known[name] for name in self.planted]
+        left, count = left_in(self.attempt.source, self.reference.source, bugs, mine, outcomes), len(bugs)
+        self.mended = f"{count - left} of {count} mended" if left is not None else OTHERWISE.format(count=count)
 
     def _fault_of(self, bug: Bug, item: pytest.Function) -> Fault | None:
         case = self.failed_case.get(item.nodeid, "")
@@ -102,7 +131,7 @@ class Subject:
 
     def remarks(self) -> tuple[list[str], list[str]]:
         """What is told of a fix and a test in any case, and the names of the mistakes that the test lets through."""
-        told, passed = list[str](), list[str]()
+        told, passed = [self.mended] if self.mended else [], list[str]()
         for contract, trials in self.trials.items():
             changed = contract().changed(trials.attempt.source)
             told.append(f"the fix changes {changed} line{'s' * (changed != 1)} of the program that was handed out")
@@ -262,7 +291,12 @@ class Judging(GraderPlugin):
 
     def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         if nextitem is None or nextitem.path != item.path:
-            self.subjects[item.path.stem].close()
+            subject = self.subjects[item.path.stem]
+            # of several judges one counts
+            if not (self.options.keyword or self.options.tier) and subject.items[0].nodeid in subject.checks:
+                with suppress(Exception):  # a count more or less is no verdict
+                    subject.count_mended()
+            subject.close()
             self.finished(item.path.stem)
 
     def failed(self, item: pytest.Function, subject: Subject, check: Check, fault: Fault) -> None:
