@@ -8,7 +8,6 @@ from dojo.contracts.attention import (
     AttentionContract,
     HeadsContract,
     SoftmaxContract,
-    UnnormedContract,
     in_part,
     one_head_blind,
     one_value,
