@@ -17,6 +17,7 @@ of arguments in their order; those that have no position are given by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import product
 from math import prod
 from typing import Any, ClassVar
 
@@ -65,17 +66,19 @@ class GeneratorContract(HouseRules):
     results: ClassVar[tuple[str, ...]] = ()
     by_position: ClassVar[int] = 0  # of the arguments, the first that are made in the worker and have no name there
     makes_tensor: ClassVar[bool] = False
+    makes_floats: ClassVar[bool] = False  # a tensor of them
     needs: ClassVar[dict[str, str]] = {
         "test_operation_count_does_not_grow": "growth",
         "test_time_stays_near_the_reference": "timed",
         "test_no_tensor_is_much_larger_than_the_result": "makes_tensor",
         "test_each_call_stands_alone": "makes_tensor",
+        "test_a_default_dtype_of_float64_or_bfloat16_changes_nothing": "makes_floats",
         "test_stays_in_pytorch": "makes_tensor",
     }
 
     @classmethod
     def complete(cls) -> None:
-        cls.makes_tensor = bool(cls.signature.kind)
+        cls.makes_tensor, cls.makes_floats = bool(cls.signature.kind), cls.signature.kind == "Float"
         tables = ((core, cls.claims, cls.agrees), (robust, cls.edges, cls.agrees), (robust, cls.refused, cls.refuses))
         for tier, claims, judge in tables:
             for claim, calls in claims.items():
@@ -228,6 +231,16 @@ class GeneratorContract(HouseRules):
         staged.overwrite_result(staged.go())
         claim = "a result that was overwritten is not given out again"
         self.agrees(attempt, claim, self.base, staged.fetch(staged.go()))
+
+    @robust
+    def test_a_default_dtype_of_float64_or_bfloat16_changes_nothing(self, attempt: Attempt) -> None:
+        """Libraries set the default dtype while they build a model in half precision: tables keep 8 bits for good."""
+        function = getattr(attempt, self.name)
+        calls = [call for calls in self.claims.values() if not callable(calls) for call in calls]
+        for default, call in product((torch.float64, torch.bfloat16), calls):
+            args, kwargs = self.given(self.arguments(attempt, call))
+            got = function.ask(do="under", target=function.target, default=default, args=args, kwargs=kwargs)["value"]
+            self.agrees(attempt, f"the default dtype {bare(default)} changes nothing", call, got)
 
     @fast
     def test_operation_count_does_not_grow(self, attempt: Attempt) -> None:
