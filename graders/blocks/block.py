@@ -18,7 +18,6 @@ from dojo.contracts import (
     HeadsContract,
     KnownBugs,
     NormedContract,
-    SiluContract,
     SoftmaxContract,
     core,
     fail,
@@ -26,7 +25,6 @@ from dojo.contracts import (
     one_value,
     oracles,
     robust,
-    silenced,
     very_large_scores,
 )
 from dojo.contracts.layers import FAR_BELOW
@@ -63,7 +61,7 @@ def far_below_zero(d: Draw) -> Call:
     return made.with_params(**alike).with_inputs(x=token + 0.02 * made.inputs["x"])
 
 
-class BlockContract(NormedContract, HeadsContract, SiluContract, SoftmaxContract):
+class BlockContract(NormedContract, HeadsContract, SoftmaxContract):
     axes = {"mask": "batch heads q_len k_len"}
     cases = {
         "no_mask": {"mask": ""},
@@ -145,16 +143,6 @@ class TestPreNormBlock(BlockContract):
     variants = tuple(block(True, *parts) for parts in PARTS)
     # Weights scaled so that norm and branch both show in the result.
     near_300 = {"seq": 3, "mask": "", "offset": 300.0, "o_proj": 100.0, "w2": 100.0}
-
-    @classmethod
-    def silu_alone(cls, d: Draw) -> Call:
-        """Features 0 to 15 are 2, and a norm leaves them so; the others are 0, and a gate of its own feeds each."""
-        made = silenced(cls.call(d, 1, 1, heads=1, head_dim=64, d_ff=48, mask=""), "o_proj|w[123]")
-        params = {k: torch.ones_like(v) if "norm" in k else v for k, v in made.params.items()}
-        params["ffn.w1.weight"][:, 0] = torch.arange(-24, 24) / 4
-        params["ffn.w3.weight"][:, 0] = 0.5
-        params["ffn.w2.weight"][16:] = torch.eye(48)
-        return made.with_params(**params).with_inputs(x=2.0 * (torch.arange(64) < 16).expand(1, 1, 64))
 
 
 class TestPostNormBlock(BlockContract):

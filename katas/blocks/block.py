@@ -29,7 +29,7 @@
 #   `(batch, num_heads, seq, seq)`. In the robust tier it may also be `(num_heads, seq, seq)`, and there may be queries
 #   that attend to nothing: such a query gets exact zeros from the attention, and all gradients stay finite.
 # - **Dtype.** The result has the dtype of the parameters. float64 in, float64 out; float32 accuracy is enough. With
-#   float16 or bfloat16, norms ($300^2$ is beyond float16), softmax and silu are computed in float32. Scores, weights
+#   float16 or bfloat16, norms ($300^2$ is beyond float16) and softmax are computed in float32. Scores, weights, silu
 #   and the gated product may each be rounded once more.
 # - **Errors.** If `d_model` is not a multiple of `num_heads`: a `ValueError` that holds both, at construction or at
 #   the call.

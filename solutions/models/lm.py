@@ -70,8 +70,7 @@
 #   not a multiple of `num_kv_heads`, an odd `head_dim` (at construction or at the call), and more than `max_seq_len`
 #   tokens in a row.
 # - **No loops** but the one over layers.
-# - **Not graded:** ids outside the vocabulary, empty batches, how matrices are initialised, and how half precision
-#   rounds silu (that is graded in **block**).
+# - **Not graded:** ids outside the vocabulary, empty batches, and how matrices are initialised.
 #
 # The stub holds only the model. Write its parts yourself, under any class names, or import your own from other katas.
 # Everything in PyTorch is allowed, fused attention included. Tables that are made once, at construction, may be
