@@ -100,7 +100,7 @@ class GeneratorContract(HouseRules):
         where = Section(Label.INPUT, self.words(args, named))
         if got is None:
             got = self.answer(attempt, *self.given(self.arguments(attempt, call), by_name))
-        exact = type(self).oracle(*call)
+        exact = self.expected(call, got)
         if self.results:
             if not isinstance(got, (tuple, list)) or len(got) != len(self.results):
                 sentence = f"the results are {', '.join(self.results)}, in a tuple"
@@ -117,6 +117,10 @@ class GeneratorContract(HouseRules):
         elif difference := plain.first_difference(got, exact, self.near):
             told = [*plain.sections(got, exact, difference), where] if by_name else self.told(attempt, call, got, exact)
             raise Wrong(claim, *told, got=got, where=claim)
+
+    def expected(self, call: Args, got: Any, reference: Any = None) -> Any:
+        """What is right: the reference's answer where it is given; a kata in which several are right overrides this."""
+        return type(self).oracle(*call) if reference is None else reference
 
     def words(self, args: Args, kwargs: Kwargs) -> str:
         """A call as it is told."""
@@ -150,7 +154,8 @@ class GeneratorContract(HouseRules):
             if dead:
                 return False
             try:
-                pair = self.asked(attempt, each), type(self).oracle(*each)
+                answer = self.asked(attempt, each)
+                pair = answer, self.expected(each, answer)
             except (Fault, ValueError) as fault:  # what is refused, or raises, is another failure
                 dead = isinstance(fault, Died)
                 return False
@@ -271,7 +276,7 @@ class GeneratorContract(HouseRules):
         assert_time_within(self.time_limit, race(mine, theirs, self.time_limit, draw.random()))
         if not self.makes_tensor:
             got, exact = (self.asked(each, self.timed) for each in (attempt, reference))
-            if plain.first_difference(got, exact, self.near):
+            if plain.first_difference(got, self.expected(self.timed, got, exact), self.near):
                 fail("the answer of a timed call is right", "it differs from the reference's")
 
     def timer(self, attempt: Attempt, draw: Draw) -> Callable[[], Reading]:
