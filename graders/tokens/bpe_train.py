@@ -18,6 +18,7 @@ from dojo.contracts import (
     Label,
     Section,
     core,
+    fail,
     robust,
     shorter,
 )
@@ -184,6 +185,14 @@ class TestTrainBpe(GeneratorContract):
         for text in ("ab ac", "aab ccb", "aaaa baba", *mixtures):
             self.agrees(attempt, "of equals the greater as bytes", sized(text, 19))
 
+    @robust
+    def test_the_list_of_special_tokens_is_left_as_it_was(self, attempt: Attempt) -> None:
+        """The caller's list is in another order from then on, and the places in it are the ids of the tokens."""
+        given = ["[S]", "<|end|>", "a", "<|end|><|end|>"]
+        after = attempt.train_bpe.ask(do="left_of", target="train_bpe", args=("ab<|end|>ab", 261, given))["value"][2]
+        if after != given:
+            fail("the list of special tokens is not modified", f"{given} became {after}")
+
     @core
     def test_uses_only_what_is_allowed(self, attempt: Attempt, draw: Draw) -> None:
         self.agrees(attempt, "nothing else does the work", (prose(draw.random(), 2500, 90), 261))
@@ -192,7 +201,7 @@ class TestTrainBpe(GeneratorContract):
 CLAIMS = {
     r"\*\*Ids 0 to 255": "bytes_are_merged|each_round",
     r"\*\*The number of merges": "no_pair_may_be_left|each_round|special_tokens_cut",
-    r"\*\*Special tokens": "special_tokens_cut|special_tokens_may",
+    r"\*\*Special tokens": "special_tokens_cut|special_tokens_may|left_as_it_was",
     r"\*\*Pieces": "pairs_never_cross|white_space|any_character",
     r"\*\*Each round": "each_round|every_place|seen_once",
     r"\*\*Of equals": "of_equals",

@@ -10,7 +10,8 @@
 # - **Ids 0 to 255** are the bytes of UTF-8. Merge number $i$, counted from 0, makes the id $256 + i$.
 # - **The number of merges** is `vocab_size - 256 - len(special_tokens)`, or fewer when no pair is left.
 # - **Special tokens** cut the text and take no part: what stands on either side is no neighbour. They are plain
-#   strings. Read from left to right; where several begin at one place, the longest is taken.
+#   strings, and their list is not modified. Read from left to right; where several begin at one place, the longest is
+#   taken.
 # - **Pieces** are `re.findall(PRETOKEN, part)` for each part of the cut text. `PRETOKEN` is given, a pattern for
 #   Python's `re`. Pairs never cross a piece.
 # - **Each round** takes the most frequent pair of neighbours in all pieces. Every place counts: `aaa` has the pair

@@ -160,6 +160,12 @@ def _number(value: Any) -> Any:
     return value if type(value) in (int, float) else f"a {type(value).__name__}"
 
 
+def left_of(made: Callable[..., Any], args: Args) -> Message:
+    """The arguments of a call, once it has been made."""
+    made(*args)
+    return {"value": args}
+
+
 def under(made: Callable[..., Any], default: torch.dtype, args: Args, kwargs: Kwargs) -> Message:
     """A call while the default dtype is another one, as it is while a model in half precision is built."""
     before = torch.get_default_dtype()
@@ -170,4 +176,4 @@ def under(made: Callable[..., Any], default: torch.dtype, args: Args, kwargs: Kw
         torch.set_default_dtype(before)
 
 
-DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scored, program, under)
+DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scored, program, under, left_of)
