@@ -425,7 +425,8 @@ RIGHT = {
     """,
     "a length from a tensor": """
         def ramp(n, *, step, start=0.0):
-            return torch.arange(n, dtype=torch.float32) * step + start, torch.tensor(step * n, dtype=torch.float32).item()
+            steps, length = torch.arange(n, dtype=torch.float32), torch.tensor(step * n, dtype=torch.float32)
+            return steps * step + start, length.item()
     """,
     "a formula without a graph": """
         @torch.no_grad()
