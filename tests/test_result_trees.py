@@ -68,7 +68,7 @@ def place(x: Float[Tensor, "batch n"]) -> Int[Tensor, "batch"]:
 def ramp(n: int, *, step: float, start: float = 0.0) -> tuple[Float[Tensor, "n"], float]:
     """n steps from a start, and how far they go; the step and the start have no position."""
     ### BEGIN SOLUTION
-    return start + step * torch.arange(n), step * n
+    return start + step * torch.arange(n, dtype=torch.float32), step * n
     ### END SOLUTION
 
 
@@ -425,7 +425,8 @@ RIGHT = {
     """,
     "a length from a tensor": """
         def ramp(n, *, step, start=0.0):
-            return torch.arange(n) * step + start, torch.tensor(step * n).item()
+            steps, length = torch.arange(n, dtype=torch.float32), torch.tensor(step * n, dtype=torch.float32)
+            return steps * step + start, length.item()
     """,
     "a formula without a graph": """
         @torch.no_grad()

@@ -8,7 +8,6 @@ from dojo.contracts.attention import (
     AttentionContract,
     HeadsContract,
     SoftmaxContract,
-    UnnormedContract,
     in_part,
     one_head_blind,
     one_value,
@@ -32,7 +31,7 @@ from dojo.contracts.checks.parameters import drawn_from_normal, parameters_are
 from dojo.contracts.checks.tolerance import HALF, Formula
 from dojo.contracts.function import Contract
 from dojo.contracts.harness import Maker, bare, core, fast, half_precisions, robust
-from dojo.contracts.layers import DropoutContract, NormContract, SiluContract, silenced
+from dojo.contracts.layers import DropoutContract, NormContract, silenced
 from dojo.contracts.module import ModuleContract, NormedContract, PrecomputedTablesContract
 from dojo.contracts.plain.generator import GeneratorContract
 from dojo.contracts.plain.shrinking import shorter

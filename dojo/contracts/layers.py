@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from dojo.contracts.checks.assertions import Wrong, fail, match, tensor
+from dojo.contracts.checks.assertions import Wrong, fail, tensor
 from dojo.contracts.checks.inputs import Call, Draw
-from dojo.contracts.harness import Maker, bare, core, half_precisions, robust
+from dojo.contracts.harness import bare, core, half_precisions, robust
 from dojo.contracts.module import ModuleContract
 from dojo.judge.proxy import Attempt, Module
 from dojo.verdict.types import Label, Section
@@ -186,25 +186,6 @@ class DropoutContract(ModuleContract):
         if reply["changed"] and not training:
             seen = f"{told}: changed: {', '.join(reply['changed'])}"
             fail("a call in evaluation mode leaves global state alone", seen)
-
-
-class SiluContract(ModuleContract):
-    """A module gated by silu. `silu_alone` is a call whose result is silu, and what no rounding changes."""
-
-    silu_alone: ClassVar[Maker]
-    needs: ClassVar[dict[str, str]] = ModuleContract.needs | {"test_half_precision_silu_is_rounded_once": "silu_alone"}
-
-    @robust
-    @half_precisions
-    def test_half_precision_silu_is_rounded_once(self, attempt: Attempt, draw: Draw, dtype: torch.dtype) -> None:
-        """A gate far below zero keeps a digit or none: sigmoids below 6e-5 are beyond float16's full precision."""
-        made = type(self).silu_alone(draw).cast(dtype)
-        got, expected = self.run(attempt, "silu alone", made, dtype), self.expected(made)
-        # Twice what one rounding costs, and one step where numbers are too small to be rounded in proportion.
-        about = torch.finfo(dtype)
-        allowed = about.eps * expected.abs() + about.smallest_normal * about.eps
-        with self.case_context(attempt, "silu alone", made):
-            match(got, expected, allowed, "silu is computed in float32 and rounded once", self.axes["result"])
 
 
 def scales(dropout: float) -> dict[float, float]:

@@ -157,6 +157,17 @@ def _widened(four: dict[str, Tensor]) -> tuple[Four, torch.dtype]:
     return (pi_c, pi_r, ref_c.detach(), ref_r.detach()), dtype
 
 
+def unlike_sums(d: Draw, far: int) -> Call:
+    """Sums near -1 and near -300, the latter those of input `far` and of the last.
+
+    The differences of two such sums are no numbers of half precision, and are all rounded to the same side.
+    """
+    long = -256 - 2 * d.positions(20, 7)[:, None] * torch.ones(4)
+    long[:, 0], long[:, 3 - far] = -0.90625, -2.0
+    names = ("policy_chosen", "policy_rejected", "ref_chosen", "ref_rejected")
+    return Call(dict(zip(names, long.unbind(1), strict=True)) | {"beta": 1.0})
+
+
 class TestDpoLoss(Contract):
     name = "dpo_loss"
     oracle = pair_by_pair
@@ -176,8 +187,10 @@ class TestDpoLoss(Contract):
         "a_margin_of_10000": {"margins": [1e4], "beta": 1.0},
         "a_margin_of_minus_10000": {"margins": [-1e4], "beta": 1.0},
         "margins_of_10000_smoothed": {"margins": [1e4, -1e4, 200.0, -200.0], "beta": 1.0, "label_smoothing": 0.2},
+        "a_short_response_and_a_long_one": partial(unlike_sums, far=1),
+        "a_policy_far_from_the_reference": partial(unlike_sums, far=2),
     }
-    near_300 = {"batch": 9, "low": 10.0, "high": 25.0, "longer": 275.0, "beta": 1.0}
+    representative = (*cases, "a_short_response_and_a_long_one", "a_policy_far_from_the_reference")
     grows = {"pairs": "batch"}
     growth_sizes = (8, 20)
     timed = {"batch": 1024}
@@ -186,11 +199,10 @@ class TestDpoLoss(Contract):
     @classmethod
     def call(
         cls, d: Draw, batch: int = 5, moved: float = 3.0, low: float = 10.0, high: float = 60.0,
-        longer: float = 0.0, margins: list[float] | None = None, **more: float,
+        margins: list[float] | None = None, **more: float,
     ) -> Call:  # fmt: skip
         """A policy that has moved a little from the reference; or, with beta 1, pairs of these margins."""
         chosen, rejected = -d.uniform(2, len(margins) if margins else batch, low=low, high=high)
-        chosen = chosen - longer
         pi_c, pi_r = chosen + d.normal(len(chosen), scale=moved), rejected + d.normal(len(chosen), scale=moved)
         if margins:
             chosen = rejected = torch.full((len(margins),), -1.0)

@@ -125,8 +125,8 @@ class TestGae(Contract):
         function, call = attempt.gae, self.call(draw)
         rewards, values, dones, last = call.inputs.values()
         wrong = {
-            "values": (values[:1], values[:, :1], torch.cat([values, last[:, None]], 1)),
-            "dones": (dones[:1], dones[:, -1], torch.cat([dones, dones[:, :1]], 1)),
+            "values": (values[:1], values[0], values[:, :1], torch.cat([values, last[:, None]], 1)),
+            "dones": (dones[:1], dones[0], dones[:, -1], torch.cat([dones, dones[:, :1]], 1)),
             "last_value": (last[:, None], last[:1], values),
         }
         for name, others in wrong.items():

@@ -14,9 +14,9 @@ from dojo.contracts import (
     Attempt,
     Call,
     Draw,
+    HeadsContract,
     KnownBugs,
     SoftmaxContract,
-    UnnormedContract,
     assert_raises,
     bare,
     core,
@@ -42,11 +42,11 @@ def of(attend: oracles.Attention, rope: oracles.Rope) -> Callable[..., Tensor]:
 
 def call(
     d: Draw, batch: int = 2, seq: int = 5, heads: int = 3, head_dim: int = 4, max_seq_len: int = 23,
-    offset: float = 0.0, logit_scale: float = 2.0, positions: Tensor | tuple = (), **init: float,
+    logit_scale: float = 2.0, positions: Tensor | tuple = (), **init: float,
 ) -> Call:  # fmt: skip
     """A call on normal inputs, at these positions, or at random ones of this shape."""
     d_model, kv_dim = heads * head_dim, init.get("num_kv_heads", heads) * head_dim
-    inputs = {"x": offset + d.normal(batch, seq, d_model)}
+    inputs = {"x": d.normal(batch, seq, d_model)}
     if len(positions):
         inputs["positions"] = d.positions(max_seq_len, *positions) if isinstance(positions, tuple) else positions
     init = {"d_model": d_model, "num_heads": heads, "max_seq_len": max_seq_len, **init}
@@ -80,7 +80,7 @@ def one_turned_query(d: Draw, position: int, entries: int = 1024) -> Call:
     return made.with_inputs(x=x).with_params(**params, **{"v_proj.weight": value, "o_proj.weight": eye})
 
 
-class TestCausalSelfAttention(SoftmaxContract, UnnormedContract):
+class TestCausalSelfAttention(SoftmaxContract, HeadsContract):
     name = "CausalSelfAttention"
     oracle = of(oracles.library, oracles.apply_rope)
     variants = (
@@ -118,7 +118,6 @@ class TestCausalSelfAttention(SoftmaxContract, UnnormedContract):
         "a_long_sequence": {"batch": 1, "seq": 300, "heads": 1, "max_seq_len": 300},
         "far_positions": {"seq": 3, "heads": 1, "max_seq_len": 2309, "positions": torch.tensor([2299, 3, 2051]).int()},
     }
-    near_300 = {"offset": 300.0, "logit_scale": 0.006}
     one_value_for_many_keys = lambda d: one_value(  # noqa: E731
         d, call(d, 1, 1000, heads=2, head_dim=32, max_seq_len=1000, logit_scale=0.8)
     )

@@ -43,10 +43,14 @@ def call(
     d: Draw, shape: tuple = (2, 3), q_len: int = 5, k_len: int = 7, d_k: int = 3, d_v: int = 4, offset: float = 0.0,
     logit_scale: float = 1.6, **shapes: tuple,
 ) -> Call:  # fmt: skip
-    """Inputs with `shape` before their last two axes, or of `shapes`. Scores deviate by about `logit_scale` squared."""
+    """Inputs with `shape` before their last two axes, or of `shapes`; values around `offset`.
+
+    Scores deviate by about `logit_scale` squared.
+    """
     shapes = {"q": (*shape, q_len, d_k), "k": (*shape, k_len, d_k), "v": (*shape, k_len, d_v)} | shapes
     scales = {"q": logit_scale, "k": logit_scale, "v": 1.0}
-    inputs = {name: offset + d.normal(*shapes[name], scale=scale) for name, scale in scales.items()}
+    inputs = {name: d.normal(*shapes[name], scale=scale) for name, scale in scales.items()}
+    inputs["v"] += offset
     return Call(inputs | ({"mask": in_part(d, *shapes["mask"])} if "mask" in shapes else {}))
 
 
@@ -190,9 +194,6 @@ rows that may attend to nothing give nan
 rows that may attend to nothing average all values
     a row filled with the smallest number gives equal weights; such a query gets zeros.
     weights.masked_fill(~mask, 0.0)  →  weights
-products of float16 overflow
-    300 · 300 is beyond the largest float16: queries and keys are upcast before their product.
-    q.to(acc) @ k.to(acc).transpose(-2, -1)  →  (q @ k.transpose(-2, -1)).to(acc)
 the result left in float32
     the result has the dtype of the inputs.
     (weights @ v.to(acc)).to(q.dtype)  →  weights @ v.to(acc)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 import dojo.contracts.oracles as oracles
-from dojo.contracts import Attempt, Call, Draw, DropoutContract, KnownBugs, NormedContract, UnnormedContract, fail
+from dojo.contracts import Attempt, Call, Draw, DropoutContract, HeadsContract, KnownBugs, NormedContract, fail
 from dojo.contracts.attention import SoftmaxContract, one_value
 from dojo.contracts.harness import core, robust
 from dojo.contracts.layers import very_low_scores
@@ -42,7 +42,7 @@ def far_below_zero(d: Draw) -> Call:
     return made.with_params(**next(lowered), **next(lowered))
 
 
-class TestDecoderLayer(NormedContract, UnnormedContract, DropoutContract, SoftmaxContract):
+class TestDecoderLayer(NormedContract, HeadsContract, DropoutContract, SoftmaxContract):
     name = "DecoderLayer"
     oracle = of(*WAYS[0])
     variants = tuple(of(*parts) for parts in WAYS)

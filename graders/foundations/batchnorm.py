@@ -98,6 +98,8 @@ class TestBatchNorm(ModuleContract):
         "images_in_training": {"place": (3, 2)},
         "sequences_in_training": {"place": (7,), "eps": 0.5},
         "as_many_rows_as_features": {"batch": 5, "features": 5},
+        "images_as_wide_as_features": {"place": (2, 3)},
+        "sequences_as_long_as_features_in_evaluation": {"training": False, "place": (3,)},
         "inputs_as_small_as_eps": {"std": 0.003},
     }
     more_shapes = {
@@ -175,7 +177,7 @@ class TestBatchNorm(ModuleContract):
 
     @core
     def test_training_moves_running_statistics_once_a_call(self, attempt: Attempt, draw: Draw) -> None:
-        made = {"": {}, ", momentum 0.4": {"momentum": 0.4}, ", images": {"place": (3, 2)}}
+        made = {"": {}, ", momentum 0.4, eps 0.5": {"momentum": 0.4, "eps": 0.5}, ", images": {"place": (3, 2)}}
         made |= {f", momentum {m}": {"momentum": m} for m in (0.0, 1.0)}
         for number, (told, more) in enumerate(made.items()):
             calls = [self.call(draw, batch=batch, **more) for batch in (6, 4, 5)]

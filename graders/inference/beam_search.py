@@ -118,18 +118,18 @@ def search(model: Any, prompt: Tokens, width: int, count: int, eos: int, penalty
 
 
 @kept
-def clear(call: Search) -> bool:
-    """Whether all choices are safe in float32: equal, or well apart."""
+def clear(call: Search, ties: bool = True) -> bool:
+    """Whether all choices are safe in float32: equal, where there may be ties, or well apart."""
     gaps = [gap for _, gap in rounds(*call[:5])] if call[2] < WIDE else []
     scores = [score for _, score in search(*call)]
-    return all(gap == 0 or gap >= APART for gap in (*gaps, *(a - b for a, b in itertools.pairwise(scores))))
+    return all((ties and gap == 0) or gap >= APART for gap in (*gaps, *(a - b for a, b in itertools.pairwise(scores))))
 
 
 def drawn(
     d: Draw, count: int = 4, width: int = 3, most: int = 4, end: float = 0.0, penalty: float = 0.0, vocab: int = 8,
     banned: int = 0, last: bool = False,
 ) -> list[Search]:  # fmt: skip
-    """Searches whose choices are clear. With `last` the prompt ends in the end token."""
+    """Searches whose choices are clear and without ties. With `last` the prompt ends in the end token."""
     pick, found = d.random(), []
     while len(found) < count:
         eos = pick.randrange(4)
@@ -137,7 +137,7 @@ def drawn(
         prompt = [pick.choice([token for token in range(4) if token != eos]) for _ in range(pick.randint(1, 4))]
         model = Model(pick.getrandbits(30), vocab, eos, end, tuple(sorted(pick.sample(others, banned))))
         call = (model, (*prompt, eos) if last else tuple(prompt), width, most, eos, penalty)
-        if clear(call):
+        if clear(call, ties=False):
             found.append(call)
     return found
 
@@ -156,11 +156,11 @@ def simpler(call: Search) -> Iterator[Search]:
     return (each for each in tried if clear(each))
 
 
-EXAMPLE = Table(((0.0, 0.6, 0.4, 0.0, 0.0), *((0, 0, 0, 0.5, 0.5), (0, 0, 0, 0.1, 0.9)), *((0, 0, 0, 1, 0),) * 2))
+EXAMPLE = Table(((0.0, 0.6, 0.4, 0.0, 0.0), *((0, 0, 0, 0.55, 0.45), (0, 0, 0, 0.1, 0.9)), *((0, 0, 0, 1, 0),) * 2))
 UNIFORM = Table(((0.2,) * 5,) * 5)
 ALIKE = Table(((0.05, 0.15, 0.3, 0.5),) * 4)  # the order of two tokens does not matter
 ENDS = Table(((0, 0.7, 0.3), (0, 0, 0), (0.4, 0.6, 0)))  # nothing comes behind token 1
-FAINT = Table(((0.75, 0.25, -9e5),) * 3)  # the last token is all but impossible
+FAINT = Table(((0.75, 0.25, -9e5), (0.6, 0.4, -9e5), (0.7, 0.3, -9e5)))  # the last token is all but impossible
 HALVES = Table(((1, 0, 0), (0, 1, 0), (0.5, 0.5, 0)))  # tokens 0 and 1 go on as they are
 SILENT = Table(((0.0, 0.0, 0.0),) * 3)
 ONE = Model(1, 8, 0)
@@ -274,7 +274,7 @@ def _alternating(calls: list[Search]) -> list[Search]:
     """The same arguments with one model after the other, and with the first again; margins that are clear."""
     first, *others = calls
     same = [(each[0]._replace(eos=first[4]), *first[1:]) for each in others]
-    return [first, *(each for each in same if clear(each)), first]
+    return [first, *(each for each in same if clear(each, ties=False)), first]
 
 
 CLAIMS = {

@@ -180,6 +180,13 @@ class TestSpeculativeVerify(Contract):
             inputs = {"draft_tokens": torch.full((rows, 1), 300), "draft_probs": q, "target_probs": p}
             inputs |= {"accept_uniform": torch.zeros(rows, 1), "sample_uniform": u}
             self.verify(attempt, draw, f"accept_uniform=0, sample_uniform={told}", Call(inputs))
+        alike = self.call(draw, possible=9, accepted=EVERY, alike=True)
+        q, tokens = alike.inputs["draft_probs"], alike.inputs["draft_tokens"][..., None]
+        rare = q.scatter(-1, tokens, 10.0 ** -torch.arange(8)[:, None, None].expand(tokens.shape))
+        rare = rare / rare.sum(-1, keepdim=True)
+        both = {"draft_probs": rare, "target_probs": torch.cat([rare, alike.inputs["target_probs"][:, 3:]], 1)}
+        made = alike.with_inputs(**both, accept_uniform=torch.full(rare.shape[:2], 1 - 2.0**-24))
+        self.verify(attempt, draw, "p = q, accept_uniform=1 - 2^-24", made)
 
     @robust
     def test_shapes_that_do_not_fit_are_refused(self, attempt: Attempt, draw: Draw) -> None:

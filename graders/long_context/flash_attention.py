@@ -69,8 +69,8 @@ def call(
     d: Draw, shape: tuple = (2, 3), q_len: int = 5, k_len: int = 7, d_k: int = 3, d_v: int = 4, offset: float = 0.0,
     logit_scale: float = 1.6, **settings: Any,
 ) -> Call:  # fmt: skip
-    """Scores deviate by about `logit_scale` squared."""
-    q, k = (offset + d.normal(*shape, n, d_k, scale=logit_scale) for n in (q_len, k_len))
+    """Scores deviate by about `logit_scale` squared, values lie around `offset`."""
+    q, k = (d.normal(*shape, n, d_k, scale=logit_scale) for n in (q_len, k_len))
     return Call({"q": q, "k": k, "v": offset + d.normal(*shape, k_len, d_v), **settings})
 
 
@@ -308,15 +308,11 @@ running values in half precision
     weights = (scores - new_max).exp()
         →  weights = (scores - new_max).exp()
         row_sum, out = row_sum.to(q.dtype).to(acc), out.to(q.dtype).to(acc)
-products of float16 overflow
-    300 · 300 is beyond the largest float16: queries and keys are upcast before their product.
-    scores = queries @ k[..., start:stop, :].to(acc).transpose(-2, -1)
-        →  scores = (q @ k[..., start:stop, :].transpose(-2, -1)).to(acc) / math.sqrt(q.shape[-1])
 the result left in float32
     the result has the dtype of the inputs.
     return (out / row_sum).to(q.dtype), lse  →  return out / row_sum, lse
 lse in the dtype of the inputs
-    a logarithm of scores near 90,000 is beyond float16.
+    the backward pass makes weights of it: it is float32 for inputs of half precision.
     return (out / row_sum).to(q.dtype), lse[..., 0]  →  return (out / row_sum).to(q.dtype), lse[..., 0].to(q.dtype)
 """
 )

@@ -148,10 +148,14 @@ def call(
     d: Draw, shape: tuple = (2,), heads: int = 3, q_len: int = 5, k_len: int = 7, d_k: int = 6, d_v: int = 4,
     offset: float = 0.0, logit_scale: float = 1.4, sink_scale: float = 2.0, **more: tuple | Tensor | None,
 ) -> Call:  # fmt: skip
-    """Inputs with `shape` before the heads, or of the shapes given. Scores deviate by about `logit_scale` squared."""
+    """Inputs with `shape` before the heads, or of the shapes given; values around `offset`.
+
+    Scores deviate by about `logit_scale` squared.
+    """
     shapes = {"q": (*shape, heads, q_len, d_k), "k": (*shape, heads, k_len, d_k), "v": (*shape, heads, k_len, d_v)}
     scales = {"q": logit_scale, "k": logit_scale, "v": 1.0}
-    inputs = {name: offset + d.normal(*more.get(name, shapes[name]), scale=scale) for name, scale in scales.items()}
+    inputs = {name: d.normal(*more.get(name, shapes[name]), scale=scale) for name, scale in scales.items()}
+    inputs["v"] += offset
     sinks = more.get("sinks")
     inputs["sink_logits"] = d.normal(heads, scale=sink_scale) if sinks is None else torch.tensor(sinks)
     return Call(inputs | ({"mask": in_part(d, *more["mask"])} if "mask" in more else {}))

@@ -179,5 +179,4 @@ longer sequences are not refused
     if seq > self.max_len:  →  if False:
 """,
     builds_on=("encoder_layer",),
-    but=("products of float16 overflow",),  # every attention reads what a norm has made small
 )

@@ -185,6 +185,18 @@ class TestClipByGlobalNorm(Contract):
         return [each if each is None else tensor(each).cpu() for each in clipped], tensor(norm).cpu()
 
 
+def parts_that_cancel(d: Draw) -> Call:
+    """What is left of three parts is less than the rounding of one in half precision."""
+    first, second = d.normal(3, 4), d.normal(3, 4)
+    return Call({"grads": [[first], [second], [-(first + 2 * second) / 3]], "counts": [1, 2, 3]})
+
+
+def many_small_parts(d: Draw) -> Call:
+    """A large part, and a hundred that half precision does not see beside it."""
+    large, *small = d.uniform(101, 5, low=0.3, high=0.45)
+    return Call({"grads": [[1 + large], *([each] for each in small)], "counts": [900] + [1] * 100})
+
+
 class TestAccumulateGradients(Contract):
     name = "accumulate_gradients"
     oracle = over_tokens
@@ -198,6 +210,8 @@ class TestAccumulateGradients(Contract):
         "none_in_one_and_none_in_all": {"none": True},
     }
     more_shapes = {"a_number": {"shapes": ((), (1,))}, "no_entries": {"shapes": ((0, 3), (2,))}}
+    hard_cases = {"parts_that_cancel": parts_that_cancel, "many_small_parts": many_small_parts}
+    representative = (*cases, *hard_cases)
     near_300 = {"counts": (3, 2000, 1), "offset": 300.0}
     grows = {"entries": "entries"}
     memory_in = "entries"

@@ -78,9 +78,9 @@ class PositionsContract(ModuleContract):
     @classmethod
     def call(
         cls, d: Draw, batch: int = 2, seq: int = 5, pairs: int = 3, max_len: int = 0, offset: float = 0.0,
-        leading: tuple | None = None,
+        leading: tuple | None = None, width: int = 0,
     ) -> Call:  # fmt: skip
-        leading, width = (batch,) if leading is None else leading, 2 * pairs
+        leading, width = (batch,) if leading is None else leading, width or 2 * pairs
         init = {"max_len": max_len or max(seq, 11), "d_model": width}
         return Call({"x": offset + d.normal(*leading, seq, width)}, init, cls.params(d, init, weight=width**0.5))
 
@@ -111,6 +111,7 @@ class TestLearnedPositions(PositionsContract):
     name = "LearnedPositions"
     oracle = rows
     variants = (rows, rows_looked_up, rows_by_product)
+    cases = PositionsContract.cases | {"an_odd_width": {"width": 7}}
 
     @robust
     def test_weight_is_drawn_from_a_normal(self, attempt: Attempt) -> None:

@@ -160,7 +160,10 @@ class TestEncode(TokenizerContract):
         "special tokens may be any text": with_special,
         "a text may be empty": [(NESTED, (), ""), (NESTED, ("<s>",), ""), ((), (), "")],
         "every kind of white space": [
-            (((97, 98),), (), f"ab{kind}{kind}ab ab{kind}ab") for kind in KINDS if kind.isspace()
+            (((97, 98),), ("<s>",), text)
+            for kind in KINDS
+            if kind.isspace()
+            for text in (f"ab{kind}{kind}ab ab{kind}ab", kind, 3 * kind, f"<s>{kind}<s>")
         ],
     }
     refused = {
@@ -194,6 +197,25 @@ class TestEncode(TokenizerContract):
     @core
     def test_uses_only_what_is_allowed(self, attempt: Attempt, draw: Draw) -> None:
         self.agrees(attempt, "nothing else does the work", (NESTED, (), prose(draw.random(), 2500, 90)))
+
+    @robust
+    def test_lists_that_it_is_given_are_left_as_they_were(self, attempt: Attempt) -> None:
+        """The caller's list of special tokens is in another order from then on, and its places are their ids."""
+        given = [*map(list, NESTED)], ["[S]", "<|end|>", "a", "<|end|><|end|>"]
+        after = attempt.Tokenizer.ask(do="left_of", target="Tokenizer", args=given)["value"]
+        for before, now in zip(given, after, strict=True):
+            if before != now:
+                fail("lists that the constructor is given are not modified", f"{shown(before)} became {shown(now)}")
+
+    @robust
+    def test_ids_that_were_changed_are_not_given_out_again(self, attempt: Attempt) -> None:
+        """Who appends to the ids of a text, or pads them, changes those of the next text that has the same piece."""
+        kept = Callee(attempt, attempt.Tokenizer.keep(NESTED, SPECIAL))
+        for text in ("abc abc", "abc", "<|end|>", "ca"):
+            staged = kept.stage(text)
+            staged.overwrite_result(staged.go(method="encode"))
+            ids = kept.method("encode", text)
+            self.agrees(attempt, "ids that were changed are not given out again", (NESTED, SPECIAL, text), ids)
 
     @robust
     def test_one_tokenizer_serves_many_texts(self, attempt: Attempt, draw: Draw) -> None:
@@ -249,7 +271,8 @@ CLAIMS = {
     r"\*\*Pieces": "pairs_never_cross|white_space|any_character",
     r"\*\*Each piece": "learnt_first|all_places|text_may_be_empty",
     r"\*\*`decode`": "bytes_of_all|no_UTF|no_ids|nothing_is_stripped|have_the_bytes",
-    r"\*\*Round trip": "many_texts",
+    r"\*\*Round trip": "many_texts|not_given_out",
+    r"\*\*Inputs": "left_as_they_were",
     r"\*\*Time": "time_stays",
 }
 

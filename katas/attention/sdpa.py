@@ -15,8 +15,8 @@
 #   masked key has no influence, however large or small the scores are.
 # - **A query that may attend to nothing** gets exact zeros, and all gradients stay finite.
 # - **Dtype.** The result has the dtype of the inputs. With float16 or bfloat16 softmax is computed in float32. The
-#   scores before it and the weights after it may be rounded to the dtype of the inputs, as Llama does, but scores of
-#   float16 inputs near 300 must not overflow. float64 in, float64 out; float32 accuracy is enough.
+#   scores before it and the weights after it may be rounded to the dtype of the inputs, as Llama does. float64 in,
+#   float64 out; float32 accuracy is enough.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow back to `q`, `k` and `v`.
 # - **No loops** over batch, queries or keys.
 # - **Not graded**: masks of one dimension or of another dtype than bool, and no keys at all.

@@ -29,8 +29,8 @@
 #   `(batch, num_heads, seq, seq)`. In the robust tier it may also be `(num_heads, seq, seq)`, and there may be queries
 #   that attend to nothing: such a query gets exact zeros from the attention, and all gradients stay finite.
 # - **Dtype.** The result has the dtype of the parameters. float64 in, float64 out; float32 accuracy is enough. With
-#   float16 or bfloat16, norms ($300^2$ is beyond float16), softmax and silu are computed in float32. Scores, weights
-#   and the gated product may each be rounded once more, but scores of float16 inputs near 300 must not overflow.
+#   float16 or bfloat16, norms ($300^2$ is beyond float16) and softmax are computed in float32. Scores, weights, silu
+#   and the gated product may each be rounded once more.
 # - **Errors.** If `d_model` is not a multiple of `num_heads`: a `ValueError` that holds both, at construction or at
 #   the call.
 # - **Inputs are not modified**: `x += ...` would change the caller's tensor. They may be non-contiguous or expanded.

@@ -33,8 +33,7 @@
 #   elsewhere is up to you; the branches of the attentions, before they are added, are usual. In evaluation mode nothing
 #   is dropped.
 # - **Dtype.** The result has the dtype of the parameters. float64 in, float64 out; float32 accuracy is enough. In
-#   float16 and bfloat16, softmax and norms are computed in float32. Scores and weights may each be rounded once more,
-#   but scores of float16 inputs near 300 must not overflow.
+#   float16 and bfloat16, softmax and norms are computed in float32. Scores and weights may each be rounded once more.
 # - **Errors.** If `d_model` is not a multiple of `num_heads`: a `ValueError` that holds both, at construction or at
 #   the call.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over heads or batch.

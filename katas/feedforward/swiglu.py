@@ -22,9 +22,8 @@
 #   each `(d_ff, d_model)`, and `w2.weight`, `(d_model, d_ff)`. `nn.Linear(bias=False)` is allowed. Initialise them as
 #   you like.
 # - **The gate is `w1`.** Silu acts on `w1 x`, not on `w3 x`.
-# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 silu is computed in float32
-#   (`F.silu` does so by itself); the gated product may be rounded once more. float64 in, float64 out; float32 accuracy
-#   is enough.
+# - **Dtype.** The result has the dtype of the parameters. In half precision silu and the gated product may be computed
+#   in the dtype of `x`. float64 in, float64 out; float32 accuracy is enough.
 # - **Gradients** are finite, also where a gate is far below zero.
 # - **The input is not modified**, and may be non-contiguous or expanded.
 # - **Not graded:** what happens for sizes below 1.
@@ -68,7 +67,7 @@ def hidden_size(d_model: int, multiple_of: int = 64) -> int:
 
 # %%
 class SwiGLU(nn.Module):
-    """Feed-forward layer gated by silu. silu is computed in float32 at least.
+    """Feed-forward layer gated by silu.
 
     Shazeer 2020, arXiv:2002.05202, equation 6.
     """

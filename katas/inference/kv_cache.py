@@ -35,8 +35,8 @@
 #   module must remember of a sequence stands in its cache: it serves several in turn.
 # - **Cost.** A call on one token computes the projections of one token. No loops over heads, batch or tokens.
 # - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 softmax is computed in float32.
-#   Queries, keys, scores and weights may each be rounded to the dtype of the inputs, as Llama does, but scores of
-#   float16 inputs near 300 must not overflow. float64 in, float64 out; float32 accuracy is enough.
+#   Queries, keys, scores and weights may each be rounded to the dtype of the inputs, as Llama does. float64 in, float64
+#   out; float32 accuracy is enough.
 # - **Tables** of cosines and sines, if there are any, never show in `state_dict()`. They work on the device that the
 #   module was moved to, and lose no precision when it is cast to bfloat16 or float16.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow to `x` and the parameters

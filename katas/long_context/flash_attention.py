@@ -18,9 +18,9 @@
 # - **`causal`** lets the last query see all keys, the query before it all but one, and so on: query $i$ sees key $j$
 #   where $j \le t - s + i$.
 # - **Large scores** of either sign, as 1e4, which may rise or fall from block to block, overflow nowhere.
-# - **Dtype.** `out` has the dtype of the inputs. `lse` is float32 for float16 and bfloat16, as scores of float16 inputs
-#   near 300 are beyond float16. There the running values are float32 too; scores and weights may be rounded to the
-#   dtype of the inputs. float64 in, float64 out; float32 accuracy is enough.
+# - **Dtype.** `out` has the dtype of the inputs. `lse` is float32 for float16 and bfloat16. There the running values
+#   are float32 too; scores and weights may be rounded to the dtype of the inputs. float64 in, float64 out; float32
+#   accuracy is enough.
 # - **Both results are differentiable** in `q`, `k` and `v`. Plain autograd will do, and its memory is not judged.
 # - **Memory.** Without gradients no tensor besides inputs and results has more than
 #   $\max(s, d) \cdot \max(b, d)$ entries a head, where $b$ is `block_size` and $d$ the larger of $d_k$ and $d_v$.

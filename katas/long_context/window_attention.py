@@ -30,8 +30,7 @@
 #   more.
 # - **A query that may attend to nothing** gets exact zeros, with a sink of `-inf` too, and all gradients stay finite.
 # - **Dtype.** The result has the dtype of `q`. float16 and bfloat16 are exponentiated and summed in float32; scores and
-#   weights may be rounded to the dtype of the inputs, but scores of float16 inputs near 300 must not overflow. float64
-#   in, float64 out; float32 accuracy is enough.
+#   weights may be rounded to the dtype of the inputs. float64 in, float64 out; float32 accuracy is enough.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow to `q`, `k`, `v` and
 #   `sink_logits`. No loops over batch, heads, queries or keys.
 # - **A `ValueError`** whose message holds the length: `sink_logits` that are more or fewer than the heads of `q`.

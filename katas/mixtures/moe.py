@@ -20,8 +20,9 @@
 # - **No token is dropped**, even where all tokens want the same experts. What a token gets does not depend on the
 #   others, nor on its place among them.
 # - **An expert without tokens** gets a gradient of 0.
-# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 the softmax and silu are computed in
-#   float32; router logits may have the dtype of `x` or be float32. float64 in, float64 out; float32 accuracy is enough.
+# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 the softmax is computed in float32;
+#   router logits may have the dtype of `x` or be float32, silu and products that of `x`. float64 in, float64 out;
+#   float32 accuracy is enough.
 # - **The input is not modified**, and may be non-contiguous or expanded.
 # - **Cost.** The matrix products are those of k experts for each token, with a margin of 1.3, besides the router's own:
 #   twice as many experts cost the same. A loop over experts is fine, one over tokens is not.

@@ -10,7 +10,8 @@
 # - **Ids 0 to 255** are the bytes of UTF-8. Merge number $i$, counted from 0, makes the id $256 + i$.
 # - **The number of merges** is `vocab_size - 256 - len(special_tokens)`, or fewer when no pair is left.
 # - **Special tokens** cut the text and take no part: what stands on either side is no neighbour. They are plain
-#   strings. Read from left to right; where several begin at one place, the longest is taken.
+#   strings, and their list is not modified. Read from left to right; where several begin at one place, the longest is
+#   taken.
 # - **Pieces** are `re.findall(PRETOKEN, part)` for each part of the cut text. `PRETOKEN` is given, a pattern for
 #   Python's `re`. Pairs never cross a piece.
 # - **Each round** takes the most frequent pair of neighbours in all pieces. Every place counts: `aaa` has the pair
@@ -25,10 +26,10 @@
 #
 # Not allowed: `tiktoken` and `tokenizers`.
 #
-# **Example.** `train_bpe("aaab aaab", 259)`: the pieces are `aaab` and ` aaab`. The pair `aa` is seen four times,
-# `ab` twice, ` a` once: `(97, 97)` becomes 256. Now `(256, 97)` and `(97, 98)` are seen twice each. The token `aa` is
-# greater than `a`: `(256, 97)` becomes 257. Then `(257, 98)` is seen twice. The result is
-# `[(97, 97), (256, 97), (257, 98)]`.
+# **Example.** `train_bpe("aaab aaab ab", 259)`: the pieces are `aaab`, ` aaab` and ` ab`. The pair `aa` is seen four
+# times, `ab` three times, ` a` twice: `(97, 97)` becomes 256. Now `(97, 98)` is seen three times, `(256, 97)` twice:
+# `(97, 98)` becomes 257. Then `(256, 257)` is seen twice, all others once. The result is
+# `[(97, 97), (97, 98), (256, 257)]`.
 #
 # **Sources:** Sennrich, Haddow, Birch 2015: Neural Machine Translation of Rare Words with Subword Units,
 # [arXiv:1508.07909](https://arxiv.org/abs/1508.07909); Radford et al. 2019: Language Models are Unsupervised Multitask
@@ -39,9 +40,9 @@
 # from collections import Counter
 # from itertools import pairwise
 #
-# pieces = [list(b"aaab"), list(b" aaab")]
+# pieces = [list(b"aaab"), list(b" aaab"), list(b" ab")]
 # print(pieces, Counter(pair for ids in pieces for pair in pairwise(ids)).most_common())
-# pieces = [[256, 97, 98], [32, 256, 97, 98]]
+# pieces = [[256, 97, 98], [32, 256, 97, 98], [32, 97, 98]]
 # print(pieces, Counter(pair for ids in pieces for pair in pairwise(ids)).most_common())
 
 # %%

@@ -49,8 +49,7 @@
 #   and lose no precision when it is cast to bfloat16 or float16.
 # - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 softmax and rotation are computed in
 #   float32, at far positions too. Queries, keys, scores and weights may each be rounded to the dtype of the inputs, as
-#   Llama does, but scores of float16 inputs near 300 must not overflow. float64 in, float64 out; float32 accuracy is
-#   enough.
+#   Llama does. float64 in, float64 out; float32 accuracy is enough.
 # - **Errors** are `ValueError`s that hold the offending values. When the module is built or called: `d_model` not a
 #   multiple of `num_heads`, `num_heads` not a multiple of `num_kv_heads`, an odd `head_dim`. At the call: a position
 #   outside `[0, max_seq_len)`. The default positions of a sequence that is too long are outside too.

@@ -46,8 +46,8 @@
 #   scores are.
 # - **A query that may attend to nothing** gets exact zeros, and all gradients stay finite.
 # - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 softmax is computed in float32. The
-#   scores before it and the weights after it may be rounded to the dtype of the inputs, as Llama does, but scores of
-#   float16 inputs near 300 must not overflow. float64 in, float64 out; float32 accuracy is enough.
+#   scores before it and the weights after it may be rounded to the dtype of the inputs, as Llama does. float64 in,
+#   float64 out; float32 accuracy is enough.
 # - **Errors.** If `num_heads` is not a multiple of `num_kv_heads`, or `d_model` is not a multiple of `num_heads`: a
 #   `ValueError` that holds both numbers, when the module is built or called.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over heads, groups or batch.

@@ -44,8 +44,8 @@
 #   large or small the scores are.
 # - **A query that may attend to nothing** gets exact zeros, and all gradients stay finite.
 # - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 softmax is computed in float32. The
-#   scores before it and the weights after it may be rounded to the dtype of the inputs, as Llama does, but scores of
-#   float16 inputs near 300 must not overflow. float64 in, float64 out; float32 accuracy is enough.
+#   scores before it and the weights after it may be rounded to the dtype of the inputs, as Llama does. float64 in,
+#   float64 out; float32 accuracy is enough.
 # - **Errors.** If `d_model` is not a multiple of `num_heads`: a `ValueError` that holds both, when the module is built
 #   or called.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over heads or batch.
@@ -83,7 +83,7 @@
 # %% [markdown] tags=["hint"]
 # For dead queries: fill blocked scores with the lowest finite number instead of `-inf`, take the softmax, and then set
 # blocked weights to 0. A live row does not notice. A dead row becomes zeros, and no nan ever appears.
-# Upcast queries and keys before their product, not after.
+# With half precision, softmax is computed in float32.
 
 # %%
 import math
@@ -173,8 +173,9 @@ class MultiHeadAttention(nn.Module):
 # they were 0 already; in a dead row they were uniform, and now the output is 0.
 # Gradients of blocked scores are cut in the same places.
 #
-# **Half precision.** $300 \cdot 300 = 90{,}000$ is already beyond 65,504, the largest float16.
-# So $q$ and $k$ are upcast before their product. Fused kernels do the same in their accumulators.
+# **Half precision.** Softmax needs float32: its sum over many weights would be rounded again and again. The products
+# may stay in half precision, as Llama's do. Here $q$ and $k$ are upcast before theirs, as in the accumulators of fused
+# kernels: $300 \cdot 300 = 90{,}000$ is beyond 65,504, the largest float16.
 #
 # **What it costs.** $O(n d^2 + n^2 d)$ time for $n$ tokens. The scores take $4 H n^2$ bytes in float32 for $H$ heads,
 # 2.1 GB for 32 heads and 4,096 tokens, and the weights as many. The parameters take $16\, d^2$ bytes in float32.

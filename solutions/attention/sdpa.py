@@ -34,8 +34,8 @@
 #   masked key has no influence, however large or small the scores are.
 # - **A query that may attend to nothing** gets exact zeros, and all gradients stay finite.
 # - **Dtype.** The result has the dtype of the inputs. With float16 or bfloat16 softmax is computed in float32. The
-#   scores before it and the weights after it may be rounded to the dtype of the inputs, as Llama does, but scores of
-#   float16 inputs near 300 must not overflow. float64 in, float64 out; float32 accuracy is enough.
+#   scores before it and the weights after it may be rounded to the dtype of the inputs, as Llama does. float64 in,
+#   float64 out; float32 accuracy is enough.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow back to `q`, `k` and `v`.
 # - **No loops** over batch, queries or keys.
 # - **Not graded**: masks of one dimension or of another dtype than bool, and no keys at all.
@@ -67,7 +67,7 @@
 # %% [markdown] tags=["hint"]
 # For dead queries: fill blocked scores with the lowest finite number instead of `-inf`, take the softmax, and then set
 # blocked weights to 0. A live row does not notice. A dead row becomes zeros, and no nan ever appears.
-# Upcast `q` and `k` before their product, not after.
+# With half precision, softmax is computed in float32.
 
 # %%
 import math
@@ -114,8 +114,9 @@ def scaled_dot_product_attention(
 # lowest finite number keeps all of it finite. Then the blocked weights are set to 0. In a live row they were 0 already;
 # in a dead row they were uniform, and now the output is 0.
 #
-# **Half precision.** $300 \cdot 300 = 90{,}000$ is beyond 65,504, the largest float16. So $q$ and $k$ are upcast before
-# their product. Fused kernels do the same in their accumulators.
+# **Half precision.** Softmax needs float32: its sum over many weights would be rounded again and again. The products
+# may stay in half precision, as Llama's do. Here $q$ and $k$ are upcast before theirs, as in the accumulators of fused
+# kernels: $300 \cdot 300 = 90{,}000$ is beyond 65,504, the largest float16.
 #
 # **What it costs.** $O(s\, t\, (d_k + d_v))$ time. Scores and weights take $4\, s\, t$ bytes each in float32, for each
 # head and each sequence: 67 MB for 4,096 tokens. A fused kernel stores neither, and its memory is $O(s + t)$.

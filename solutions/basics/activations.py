@@ -34,8 +34,8 @@
 # - **gelu** is the exact function, with erf, not the approximation with tanh.
 # - **Far from zero**, as at ±1e4, all values and gradients are finite and right. At 1e4 `sigmoid` is 1 with gradient 0;
 #   `silu` and `gelu` are `x` with gradient 1. At -1e4 all three are 0 with gradient 0.
-# - **Dtype.** float16 and bfloat16 are computed in float32 and rounded once, at the end. float64 in, float64 out;
-#   float32 accuracy is enough.
+# - **Dtype.** In float16 and bfloat16, exponentials, erf and sums are computed in float32; a product with `x` may be
+#   rounded once more. float64 in, float64 out; float32 accuracy is enough.
 # - **`x` is not modified**, and may be non-contiguous or expanded. No loops.
 # - **Not graded:** the last digits of values very close to 0, such as `gelu(-5)`, and the results for inf and nan.
 #

@@ -36,8 +36,7 @@
 #   float32 accuracy is enough.
 # - **A row of only `-inf`** gives nan, as `torch.softmax` does. Do not hide it.
 # - **`dim`** may be any dimension of `x`, negative or not.
-# - **float16 and bfloat16** are computed in float32 and rounded once, at the end. So are their gradients: what autograd
-#   keeps for the backward pass is not rounded.
+# - **float16 and bfloat16** are computed in float32 and rounded once, at the end.
 # - **`x` is not modified.** It may be non-contiguous or expanded. Gradients flow back to it.
 # - **No loops** over rows or entries, and no tensor that grows faster than `x`.
 # - **Not graded:** adding something tiny to the sum, such as 1e-9. It is not needed, and in float32 it changes nothing.

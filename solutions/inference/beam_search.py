@@ -49,14 +49,14 @@
 # - **Not graded:** sums that differ by less than 1e-3 without being equal, scores beyond five digits, time. float32 is
 #   enough.
 #
-# **Example.** The first token is A with probability 0.6 or B with 0.4. Behind A, both possible tokens have 0.5; behind
-# B, one has 0.9. Greedy search finds $0.6 \cdot 0.5 = 0.30$. With `beam_width=2` A and B both stay, and
+# **Example.** The first token is A with probability 0.6 or B with 0.4. Behind A, the possible tokens have 0.55 and
+# 0.45; behind B, one has 0.9. Greedy search finds $0.6 \cdot 0.55 = 0.33$. With `beam_width=2` A and B both stay, and
 # $0.4 \cdot 0.9 = 0.36$ wins.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
 # first = {"A": 0.6, "B": 0.4}
-# second = {"A": {"x": 0.5, "y": 0.5}, "B": {"x": 0.1, "y": 0.9}}
+# second = {"A": {"x": 0.55, "y": 0.45}, "B": {"x": 0.1, "y": 0.9}}
 # for width in (1, 2):
 #     beam = sorted(first, key=first.get, reverse=True)[:width]
 #     found = {a + b: first[a] * p for a in beam for b, p in second[a].items()}

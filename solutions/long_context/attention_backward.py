@@ -45,7 +45,7 @@
 #   before a product. float64 in, float64 out; float32 accuracy is enough.
 # - **Inputs are not modified**, and may be non-contiguous or expanded. No loops; matrices of $s \cdot t$ are allowed.
 # - **A `ValueError`** whose message holds both lengths: `causal` with fewer keys than queries.
-# - **Not graded:** no keys or no queries at all, leading axes that broadcast, inputs of float16 near 300.
+# - **Not graded:** no keys or no queries at all, leading axes that broadcast.
 #
 # Not allowed: autograd in any form (`torch.autograd`, `torch.func`, `.backward()`), `softmax`, fused attention.
 #

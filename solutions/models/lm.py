@@ -63,15 +63,14 @@
 #   device that the model was moved to, and lose no precision when the model is cast to bfloat16 or float16.
 # - **Feed-forward**: $W_2(\mathrm{silu}(W_1 x) \odot W_3 x)$.
 # - **Dtype.** The logits have the dtype of the parameters. float64 in, float64 out; float32 accuracy is enough. With
-#   float16 or bfloat16, norms, rotation and softmax are computed in float32. Scores, weights and the gated product may
-#   each be rounded once more. Positions stay exact where half precision cannot represent them: from 257 on in bfloat16,
-#   from 2,049 on in float16.
+#   float16 or bfloat16, norms and softmax are computed in float32. Rotated queries and keys, scores, weights and the
+#   gated product may each be rounded. Positions stay exact where half precision cannot represent them: from 257 on in
+#   bfloat16, from 2,049 on in float16.
 # - **Errors** are `ValueError`s that hold the offending values: `d_model` not a multiple of `num_heads`, `num_heads`
 #   not a multiple of `num_kv_heads`, an odd `head_dim` (at construction or at the call), and more than `max_seq_len`
 #   tokens in a row.
 # - **No loops** but the one over layers.
-# - **Not graded:** ids outside the vocabulary, empty batches, how matrices are initialised, and how half precision
-#   rounds silu (that is graded in **block**).
+# - **Not graded:** ids outside the vocabulary, empty batches, and how matrices are initialised.
 #
 # The stub holds only the model. Write its parts yourself, under any class names, or import your own from other katas.
 # Everything in PyTorch is allowed, fused attention included. Tables that are made once, at construction, may be

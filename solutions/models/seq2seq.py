@@ -59,8 +59,7 @@
 #   Whether it acts elsewhere is up to you; the sums of embeddings and positions, and the branches of the attentions
 #   before they are added, are usual. In evaluation mode nothing is dropped or scaled.
 # - **Dtype.** The logits have the dtype of the parameters. float64 in, float64 out; float32 accuracy is enough. In
-#   float16 and bfloat16, softmax and norms are computed in float32. Scores and weights may each be rounded once more,
-#   but scores of float16 embeddings near 300 must not overflow.
+#   float16 and bfloat16, softmax and norms are computed in float32. Scores and weights may each be rounded once more.
 # - **Errors** are `ValueError`s that hold the offending values: `d_model` not a multiple of `num_heads` or an odd
 #   `d_model` (at construction or at the call), more than `max_len` tokens in a row of the source or of the target.
 # - **No loops** but those over layers.

@@ -35,10 +35,10 @@
 # - **`LearnedPositions(max_len, d_model, *, device=None, dtype=None)`**: the table is the **parameter** `weight`, of
 #   shape `(max_len, d_model)`, initialised from a normal of mean 0 and standard deviation 0.02, not truncated.
 #
-# - **The sinusoidal table** is made once, at construction. It never shows in `state_dict()`. It works on the device
-#   that the module was moved to, and **loses no precision** when the module is cast, as by `module.to(torch.bfloat16)`
-#   or `module.half()`. The module has no parameters, so the argument `dtype` has no effect. The table may be computed
-#   with anything, NumPy included; the sum with `x` stays in PyTorch.
+# - **The sinusoidal table** is made at construction or at each call. It never shows in `state_dict()`. It works on the
+#   device that the module was moved to, and **loses no precision** when the module is cast, as by
+#   `module.to(torch.bfloat16)` or `module.half()`. The module has no parameters, so the argument `dtype` has no effect.
+#   The table may be computed with anything, NumPy included; the sum with `x` stays in PyTorch.
 # - **Dtype.** The result has the dtype of `x`. float64 in, float64 out; float32 accuracy is enough.
 # - **Errors** are `ValueError`s that hold the offending value: an odd `d_model` for sines and cosines, at construction
 #   or at the call; `seq > max_len`, at the call.

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dojo.judge.protocol import Message
+from dojo.judge.protocol import Args, Kwargs, Message
 
 MOVED = "a parameter lies elsewhere in memory: views of it keep the old values"
 
@@ -160,4 +160,20 @@ def _number(value: Any) -> Any:
     return value if type(value) in (int, float) else f"a {type(value).__name__}"
 
 
-DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scored, program)
+def left_of(made: Callable[..., Any], args: Args) -> Message:
+    """The arguments of a call, once it has been made."""
+    made(*args)
+    return {"value": args}
+
+
+def under(made: Callable[..., Any], default: torch.dtype, args: Args, kwargs: Kwargs) -> Message:
+    """A call while the default dtype is another one, as it is while a model in half precision is built."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(default)
+    try:
+        return {"value": made(*args, **kwargs)}
+    finally:
+        torch.set_default_dtype(before)
+
+
+DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scored, program, under, left_of)

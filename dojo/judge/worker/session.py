@@ -290,9 +290,12 @@ class Session:
 
     def overwrite_result(self, kept: protocol.Remote) -> Message:
         """Overwrite a kept result, as its owner may."""
+        result = self.objects.pop(kept.number)
         with torch.no_grad():
-            for each in protocol.tensors_in(self.objects.pop(kept.number)):
+            for each in protocol.tensors_in(result):
                 each.zero_()
+        if isinstance(result, list):
+            result.clear()
         return {}
 
     def _handler(self, request: Message) -> Callable[[], Message]:

@@ -20,7 +20,7 @@ def speculative_verify(draft_tokens, draft_probs, target_probs, accept_uniform, 
     at = draft_tokens.unsqueeze(-1)
     log_q = torch.take_along_dim(draft_probs, at, -1).squeeze(-1).log()
     log_p = torch.take_along_dim(target_probs[:, :K], at, -1).squeeze(-1).log()
-    ok = (accept_uniform.log() + log_q < log_p).logical_and(log_p > -torch.inf)
+    ok = (accept_uniform.log() < log_p - log_q).logical_and(log_p > -torch.inf)
     n = ok.to(torch.int32).cummin(dim=1).values.sum(dim=1)
     place = F.one_hot(n.long(), K + 1).to(target_probs.dtype)
     target = torch.einsum("bk,bkv->bv", place, target_probs)

@@ -6,7 +6,7 @@ import torch
 def table(d_k, theta):
     """Float32, periods first."""
     exponent = torch.arange(0, d_k, 2).float() / d_k
-    return torch.pow(torch.tensor(float(theta)), exponent).reciprocal_()
+    return torch.pow(torch.tensor(theta, dtype=torch.float32), exponent).reciprocal_()
 
 
 def ntk_frequencies(d_k, theta, factor):
@@ -15,7 +15,7 @@ def ntk_frequencies(d_k, theta, factor):
     if theta <= 1 or factor < 1:
         raise ValueError(f"theta {theta}, factor {factor}")
     w = table(d_k, theta)
-    w *= torch.pow(torch.tensor(float(factor)), -torch.arange(d_k // 2) / (d_k // 2 - 1))
+    w *= torch.pow(torch.tensor(factor, dtype=torch.float32), -torch.arange(d_k // 2).float() / (d_k // 2 - 1))
     return w
 
 
@@ -36,7 +36,7 @@ def yarn_frequencies(d_k, theta, factor, original_max_len, beta_fast=32.0, beta_
         math.log(original_max_len / turns / math.tau) / math.log(theta) * d_k / 2 for turns in (beta_fast, beta_slow)
     ]
     low, high = max(math.floor(ends[0]), 0), min(math.ceil(ends[1]), d_k - 1)
-    g = torch.linspace(-low, d_k // 2 - 1 - low, d_k // 2).div_(high - low).clamp_(0.0, 1.0)
+    g = torch.linspace(-low, d_k // 2 - 1 - low, d_k // 2, dtype=torch.float32).div_(high - low).clamp_(0.0, 1.0)
     w = table(d_k, theta)
     w -= w * g * (1 - 1 / factor)
-    return w, float(1 + 0.1 * torch.tensor(float(factor)).log())
+    return w, float(1 + 0.1 * torch.tensor(factor, dtype=torch.float32).log())

@@ -18,7 +18,7 @@ def get_slopes(n):
 
 
 def alibi_slopes(num_heads):
-    return torch.tensor(get_slopes(num_heads))
+    return torch.tensor(get_slopes(num_heads), dtype=torch.float32)
 
 
 def alibi_bias(num_heads, q_len, k_len=None):

@@ -1,4 +1,4 @@
-# robust: positions of each entry meet the heads' axis, none is checked, refusals are assertions, float16 overflows.
+# robust: positions of each entry meet the heads' axis, none is checked, refusals are assertions.
 """In the style of Meta's Llama: complex frequencies looked up by position, a mask of -inf above the diagonal."""
 
 import math

@@ -1,4 +1,4 @@
-# robust: a query that may attend to nothing gets nan, products of float16 overflow, and refusals are assertions.
+# robust: a query that may attend to nothing gets nan, and refusals are assertions.
 """In the style of Meta's Llama: key heads repeated by expand and reshape, a mask of -inf added, softmax in float32."""
 
 import math

@@ -1,4 +1,4 @@
-# robust: -1e9 hides nothing where a row is all hidden, and overflows in float16, as do the products.
+# robust: -1e9 hides nothing where a row is all hidden, and overflows in float16.
 """The annotated transformer's function: masked scores at -1e9, softmax in the dtype of the inputs."""
 
 import math

@@ -1,4 +1,4 @@
-# robust: a query that may attend to nothing gets nan, and products of float16 overflow.
+# robust: a query that may attend to nothing gets nan.
 """In the style of CS336: einsum over named axes, -inf for what is hidden, a softmax of one's own."""
 
 import math

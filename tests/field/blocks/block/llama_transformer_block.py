@@ -1,4 +1,4 @@
-# robust: a query that may attend to nothing gets nan, and float16 products of queries and keys near 300 overflow.
+# robust: a query that may attend to nothing gets nan.
 """Llama's TransformerBlock; the post-norm block has its parts in the older order."""
 
 import math

@@ -1,4 +1,4 @@
-# robust: a memory of padding alone is averaged, float16 does not hold the fill of -1e9, nor products near 300.
+# robust: a memory of padding alone is averaged, and float16 does not hold the fill of -1e9.
 """The annotated transformer: `clones`, `subsequent_mask`, masks of zeros and ones, sublayer connections."""
 
 import copy

@@ -1,4 +1,4 @@
-# robust: a row of padding alone averages all values, and float16 products of queries and keys near 300 overflow.
+# robust: a row of padding alone averages all values.
 """BERT's layer: the lowest number added to masked scores, dropout of the weights and behind each second layer."""
 
 import math
