@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from dojo.verdict.slips import slip
 from dojo.verdict.types import Label, Outcome, Section
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Raised(Fault):
         sections = [Section(Label.EVENT, said)]
         if CHANGED_IN_PLACE.search(text):
             sections.append(Section(Label.FACTS, "an input, or a parameter, is changed in place"))
+        if question := slip(text, lines, operation):
+            sections.append(Section(Label.FACTS, question))
         if lines:
             sections.append(Section(Label.TRACEBACK, lines))
         super().__init__(Outcome.CRASHED, *sections)
@@ -70,6 +73,11 @@ NO_RETURN = "the result is None: is there no `return`?"
 def no_tensor(value: object) -> str:
     """What is said of a result that is no tensor."""
     return NO_RETURN if value is None else f"the result is a {type(value).__name__}, not a torch.Tensor"
+
+
+def no_answer(value: object) -> str:
+    """What is said of a result that cannot be sent: it is neither a tensor nor a plain value."""
+    return f"{no_tensor(value)}, nor a number, text, or a list, tuple or dict of them"
 
 
 class NoTensor(Fault):

@@ -280,6 +280,16 @@ a recursive search
     flow, ready = {self: 1.0}, [self]
         →  search(self)
         flow, ready = {self: 1.0}, [self]
+every use handed on at once
+    a value that is used twice hands on its first gradient with both: it hands on once, when all its uses have come in.
+    def backward(self) -> None:  →  def backward(self, first: bool = True) -> None:
+    uses: dict[Value, int] = {self: 0}
+        →  self.grad = 1.0 if first else self.grad
+        for source, slope in self.sources:
+            source.grad += slope * self.grad
+            source.backward(False)
+        return
+        uses: dict[Value, int] = {self: 0}
 the slope of x ** 0 computed
     0 · 0 ** -1 divides by 0: the slope of x ** 0 is 0.
     if power else 0.0  →

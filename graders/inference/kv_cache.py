@@ -524,6 +524,16 @@ positions from 0 in every call
 the mask from the top left
     the last query sees all keys: the diagonal ends in the lower right corner.
     device=x.device).triu(1 + total - seq)  →  device=x.device).triu(1)
+a token sees the one after it
+    the diagonal that is hidden first begins behind the token itself.
+    device=x.device).triu(1 + total - seq)  →  device=x.device).triu(2 + total - seq)
+a token does not see itself
+    its own key is the last that a query attends to.
+    device=x.device).triu(1 + total - seq)  →  device=x.device).triu(total - seq if total > seq else 1)
+pairs (i, i + head_dim/2) instead of (2i, 2i + 1)
+    Llama's halves are another order of the same pairs: checkpoints of one do not fit the other.
+    first, second = wide[..., 0::2], wide[..., 1::2]  →  first, second = wide.chunk(2, dim=-1)
+    first * sin + second * cos], dim=-1)  →  first * sin + second * cos], dim=-2)
 no mask with a cache
     several new tokens behind a cache must not see each other's future.
     device=x.device).triu(1 + total - seq)  →  device=x.device).triu(1 if cache is None else total)

@@ -410,6 +410,9 @@ g instead of g²
 g not weighted
     each moment is a mean: the new part has the weight 1 - β.
     + (1 - beta1) * g  →  + g
+nesterov
+    that is NAdam: AdamW steps along the mean of the gradients alone, without a look at the next one.
+    m_hat = state["m"] / (1 - beta1**t)  →  m_hat = (beta1 * state["m"] + (1 - beta1) * g) / (1 - beta1**t)
 moments forgotten
     m and v go on from step to step.
     t = state["t"]

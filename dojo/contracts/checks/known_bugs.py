@@ -126,8 +126,8 @@ def same_failure(attempt: Fault, bug: Fault) -> bool:
         return attempt.where == bug.where and isinstance(bug.got, Tensor) and _same_values(attempt, bug)
     if isinstance(attempt, Wrong) and isinstance(bug, Wrong) and attempt.got is not None:
         return attempt.where == bug.where and first_difference(bug.got, attempt.got, within(1e-6, 1e-9)) is None
-    if isinstance(attempt, Raised) and isinstance(bug, Raised) and not _same_operation(attempt, bug):
-        return False
+    if isinstance(attempt, Raised) and isinstance(bug, Raised):
+        return (attempt.kind, attempt.text) == (bug.kind, bug.text) and _same_operation(attempt, bug)
     return _told(attempt) == _told(bug)
 
 

@@ -25,7 +25,7 @@ from dojo.judge.worker.errors import explain
 from dojo.judge.worker.readings import instrumentation
 from dojo.judge.worker.readings.global_state import global_state, settle, watched
 from dojo.judge.worker.readings.modules import assign, describe, outline
-from dojo.verdict.failures import no_tensor
+from dojo.verdict.failures import no_answer, no_tensor
 
 GRAPHS_KEPT = 64
 
@@ -144,7 +144,7 @@ class Session:
             return {str(key): self.outgoing(value) for key, value in result.items()}
         if result is None or type(result) in (bool, int, float, str):
             return result
-        raise Unanswerable(no_tensor(result))
+        raise Unanswerable(no_answer(result))
 
     def backward(self, call: int, cotangents: list[Tensor]) -> Message:
         """The vector-Jacobian products of a call with `grad`, for its inputs and the parameters of its module.
