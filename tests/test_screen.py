@@ -21,6 +21,7 @@ import pytest
 from dojo.content.catalog import katas
 from dojo.verdict.screen import progress_bar
 from dojo.verdict.screen import terminal as screen_terminal
+from dojo.verdict.screen.failure import PICTURE
 from dojo.verdict.screen.terminal import ROWS, Screen
 from dojo.verdict.screen.text import LONGEST, clean, readable
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
@@ -185,6 +186,14 @@ def test_a_verdict_fits_a_screen_however_much_there_is_to_tell(said, known, more
     assert ("elements    │ 9 of 9\n" in text) is (said.get("elements") is not None)
     assert ("│     f(29)\n" in text) is ("traceback" in said), "the innermost line of the attempt"
     assert ("more causes: see --verbose" in text) is (more == 9)
+
+
+@pytest.mark.parametrize(("height", "drawn"), [(16, True), (17, False)])
+def test_a_map_is_worth_two_rows_more_and_stands_whole_or_not_at_all(height, drawn):
+    check = failed(elements="2 of 8\nfirst", pattern="some", map="█·\n" * height, repeat="nox -s grade -- rope -k 1")
+    lines = plain(verdict(checks=[check])).rstrip().splitlines()
+    assert sum(line.endswith("│ █·") for line in lines) == (height if drawn else 0)
+    assert len(lines) == (ROWS + PICTURE if drawn else 8)
 
 
 def test_a_check_that_is_chosen_by_itself_is_told_whole():

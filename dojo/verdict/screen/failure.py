@@ -13,6 +13,7 @@ DEFINITION = "result matches the definition"  # what the heading of any wrong re
 FOREIGN = (Label.TRACEBACK, Label.PRINTED)  # an attempt's own words, whose end tells most
 MOST, TAIL = 60, 20  # rows kept of any section, and lines of these
 BRIEF_TAIL = 6  # and of what was printed, where not all is asked for
+PICTURE = 2  # rows more than there is room for that a map is worth
 IN_FULL = "in full"  # what `just this` is called where it tells more
 STYLES = {Label.CONTRACT: "bold", Label.PATTERN: "yellow", Label.DIAGNOSIS: "bold magenta", Label.REPEAT: "cyan"}
 # Where there is no room for all, each in turn is left so many rows: what helps least to see the mistake goes first.
@@ -95,7 +96,7 @@ def brief(
         if tight and Label.REPEAT in blocks:
             blocks[Label.REPEAT] = replace(blocks[Label.REPEAT], lead=f"{lead}{IN_FULL:<11} │ ")
         rows = {label: block.rows() for label, block in blocks.items()}
-        if sum(map(len, rows.values())) <= room:
+        if _over(rows, room) <= 0:
             break
     else:
         if least is None:
@@ -106,11 +107,15 @@ def brief(
 
 def _cut(rows: dict[Label, list[Row]], blocks: Mapping[Label, Block], room: int) -> None:
     for label, least in CUTS:
-        over = sum(map(len, rows.values())) - room
+        over = _over(rows, room)
         if over <= 0:
             return
         if len(rows.get(label, ())) > least:  # half a map is none
             rows[label] = blocks[label].rows(max(least, len(rows[label]) - over) if label is not Label.MAP else 0)
+
+
+def _over(rows: Mapping[Label, list[Row]], room: int) -> int:
+    return sum(map(len, rows.values())) - room - PICTURE * bool(rows.get(Label.MAP))
 
 
 def _said(check: Check) -> Sections:
