@@ -143,13 +143,14 @@ class Screen:
         """
         shown = _shown(v.checks)
         found, seen, told = causes(shown), set[str](), 0
-        alone = len(shown) == 1 < len(v.checks)
         for cause in found[:full]:
             before, others = len(self._rows), min(len(found) - told - 1, BRIEF_CAUSES + 1)
             self._heading(cause.check, "  ", f"{cause.check.tier} · ")
             room = rows - len(self._rows)
             of = (cause.check, seen, "  ", self._width, cause.also)
-            told_of = whole(*of) if alone else brief(*of, room - others, None if told else room - bool(others))
+            told_of = (
+                whole(*of) if len(shown) == 1 else brief(*of, room - others, None if told else room - bool(others))
+            )
             if told_of is None:
                 del self._rows[before:]
                 break
