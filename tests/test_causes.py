@@ -1,9 +1,10 @@
-"""One mistake is told once: which checks fail of one cause, and how tall a verdict is."""
+"""One mistake is told once: which checks fail of one cause, how tall a verdict is, and what it costs."""
 
 from __future__ import annotations
 
 import io
-from collections import Counter
+import time
+from contextlib import suppress
 
 import pytest
 
@@ -11,13 +12,16 @@ from dojo.content import catalog, master
 from dojo.contracts.checks.known_bugs import bugs_of
 from dojo.grading.options import Entry, Options, chooser
 from dojo.grading.run import run
+from dojo.judge import worker_handle
 from dojo.judge.fork_server import ForkServer
 from dojo.verdict import causes
 from dojo.verdict.screen import terminal
-from dojo.verdict.types import Check, Label, Outcome, Section, Tier
-from tests.conftest import SEED
+from dojo.verdict.screen.failure import PICTURE
+from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
+from tests.candidates import mistakes
+from tests.conftest import SEED, on_core
 
-COLUMNS, TALL, TALLEST = 80, 22, 40
+COLUMNS = 80
 
 
 def failed(name: str, tier: Tier = Tier.CORE, outcome: Outcome = Outcome.WRONG, bug: str = "", **said: str) -> Check:
@@ -44,6 +48,12 @@ def test_one_line_that_raises_is_one_cause() -> None:
     at = {"outcome": Outcome.CRASHED, "traceback": "a.py, line 3"}
     other = failed("A::c", outcome=Outcome.CRASHED, traceback="a.py, line 4")
     assert told(failed("A::a", **at), failed("B::b", **at), other) == {"A::a": ["B::b"], "A::c": []}
+
+
+def test_what_raises_where_a_known_bug_raises_is_of_its_cause() -> None:
+    at = {"outcome": Outcome.CRASHED, "traceback": "a.py, line 3"}
+    checks = [failed("A::a", bug="x", **at), failed("A::time", Tier.FAST, **at), failed("B::b", bug="y", **at)]
+    assert told(*checks) == {"A::a": ["A::time"], "B::b": []}
 
 
 def test_one_forbidden_operation_is_one_cause() -> None:
@@ -109,38 +119,68 @@ def test_checks_are_chosen_by_number_by_name_as_shown_and_by_expression(words: s
     assert [n for n, name in enumerate(names, 1) if fits(n, name)] == chosen
 
 
-def height(kata: catalog.Kata, source: str, server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Lines of the verdict on a source on a terminal of 80 columns, none of which is wider."""
-    monkeypatch.setattr(terminal, "_width", lambda _: COLUMNS)
-    entry = Entry(kata, source, kata.say(kata.stub), f"nox -s grade -- {kata.name}")
+class Meter:
+    """Gradings as a terminal of 80 columns shows them, and their cost: CPU seconds of the judge and of all workers."""
+
+    def __init__(self, kata: catalog.Kata, server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.kata, self.server, self.of_workers = kata, server, 0.0
+        monkeypatch.setattr(terminal, "_width", lambda _: COLUMNS)
+        end = worker_handle.Worker.end
+
+        def counted(worker: worker_handle.Worker) -> None:
+            with suppress(OSError):  # of one that has been ended before
+                self.of_workers += worker.cpu_seconds()
+            end(worker)
+
+        monkeypatch.setattr(worker_handle.Worker, "end", counted)
+
+    def grade(self, source: str) -> tuple[float, Verdict]:
+        """What the grading of a source costs, and the verdict."""
+        entry = Entry(self.kata, source, self.kata.say(self.kata.stub), f"nox -s grade -- {self.kata.name}")
+        self.of_workers, before = 0.0, time.process_time()
+        verdict = run([entry], Options(SEED), self.server)[0]
+        return time.process_time() - before + self.of_workers, verdict
+
+
+def height(verdict: Verdict) -> int:
+    """Lines of a verdict on a terminal of 80 columns, none of which is wider; what a map is granted does not count."""
     screen = io.StringIO()
-    terminal.Screen(screen).verdict(run([entry], Options(SEED), server)[0])
+    terminal.Screen(screen).verdict(verdict)
     lines = screen.getvalue().rstrip().split("\n")
     assert max(map(len, lines)) <= COLUMNS
-    return len(lines)
+    return len(lines) - PICTURE * any(line.startswith("  map ") for line in lines)
 
 
 def test_a_pass_fits_a_screen(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
     kata = catalog.katas()["softmax"]
-    assert height(kata, master.read_text(kata.master), server, monkeypatch) <= 8
+    _, verdict = Meter(kata, server, monkeypatch).grade(master.read_text(kata.master))
+    assert height(verdict) <= 8
 
 
-def test_verdicts_on_the_known_bugs_of_a_kata_fit_a_screen(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    hold_heights(["causal_mask"], server, monkeypatch)
+AT_ONCE = "causal_mask"  # the others take long
+EACH = [pytest.param(name, marks=() if name == AT_ONCE else pytest.mark.proof) for name in catalog.katas()]
 
 
-@pytest.mark.proof
-def test_verdicts_on_all_known_bugs_fit_a_screen(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    hold_heights(list(catalog.katas()), server, monkeypatch)
-
-
-def hold_heights(names: list[str], server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    katas = [catalog.katas()[name] for name in names]
-    heights = {
-        (kata.name, bug.name): height(kata, bug.plant(master.read_text(kata.master)), server, monkeypatch)
-        for kata in katas
-        for bug in bugs_of(kata)
-    }
-    tall = [bug for bug, lines in heights.items() if lines > TALL]
-    assert max(heights.values()) <= TALLEST, Counter(heights.values())
-    assert len(tall) <= 0.05 * len(heights), tall
+@pytest.mark.parametrize("name", EACH)
+def test_verdicts_on_wrong_attempts_fit_a_screen_and_cost_little_more_than_on_the_solution(
+    name: str, server: ForkServer, core: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kata = catalog.katas()[name]
+    meter, right = Meter(kata, server, monkeypatch), master.read_text(kata.master)
+    known = {bug.name: bug.plant(right) for bug in bugs_of(kata)}
+    heights, costs = dict[str, int](), dict[str, tuple[float, float]]()
+    with on_core(core):
+        meter.grade(right)  # the first grading imports
+        base, _ = meter.grade(right)
+        for wrong, source in (known | mistakes(name)).items():
+            spent, verdict = meter.grade(source)
+            late = sum(check.outcome is Outcome.TIMED_OUT for check in verdict.checks)
+            costs[wrong] = spent, 3 * base + 0.5 + worker_handle.CPU_LIMIT * late
+            if wrong in known:
+                heights[wrong] = height(verdict)
+    dearest = sorted(costs, key=lambda wrong: -costs[wrong][0])[:5]
+    print(
+        *(f"{name}: {costs[wrong][0] / base:.1f} × the solution's {base:.1f} s: {wrong}" for wrong in dearest), sep="\n"
+    )
+    assert not {wrong: lines for wrong, lines in heights.items() if lines > terminal.ROWS}
+    assert not {wrong: cost for wrong, cost in costs.items() if cost[0] > cost[1]}

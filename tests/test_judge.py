@@ -333,12 +333,17 @@ def test_the_debugger_opens_only_where_an_exception_fails_a_check(
     assert len(opened) == 1, "and it stops at the first"
 
 
-def test_lines_that_repeat_are_told_once() -> None:
-    source = "def down(n):\n    return down(n + 1)\n\ndown(0)\n"
+def raised_by(source: str) -> list[str]:
+    """The attempt's own lines of the recursion that a source ends in."""
     linecache.cache["attempt.py"] = (len(source), None, source.splitlines(keepends=True), "attempt.py")
     with pytest.raises(RecursionError) as raised:
         exec(compile(source, "attempt.py", "exec"), {})
-    lines = explain(raised.value, {"attempt.py": "katas/down.py"})["lines"].splitlines()
+    lines: list[str] = explain(raised.value, {"attempt.py": "katas/down.py"})["lines"].splitlines()
+    return lines
+
+
+def test_lines_that_repeat_are_told_once() -> None:
+    lines = raised_by("def down(n):\n    return down(n + 1)\n\ndown(0)\n")
     assert lines[:4] == [
         "katas/down.py:4 in <module>",
         "    down(0)",
@@ -347,3 +352,11 @@ def test_lines_that_repeat_are_told_once() -> None:
     ]
     assert len(lines) == 5
     assert lines[4].endswith("times more")
+
+
+def test_calls_that_repeat_in_turn_are_told_once() -> None:
+    lines = raised_by("def down(n):\n    return up(n)\n\ndef up(n):\n    return down(n + 1)\n\ndown(0)\n")
+    cycle = ["katas/down.py:2 in down", "    return up(n)", "katas/down.py:5 in up", "    return down(n + 1)"]
+    assert lines[:6] == ["katas/down.py:7 in <module>", "    down(0)", *cycle]
+    assert re.fullmatch(r"    these 2, \d{3} times more", lines[6])
+    assert lines[7:] in ([], cycle[:2]), "the innermost call is there, where the limit came in the middle"

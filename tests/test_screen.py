@@ -20,6 +20,8 @@ import pytest
 
 from dojo.content.catalog import katas
 from dojo.verdict.screen import progress_bar
+from dojo.verdict.screen import terminal as screen_terminal
+from dojo.verdict.screen.failure import PICTURE
 from dojo.verdict.screen.terminal import ROWS, Screen
 from dojo.verdict.screen.text import LONGEST, clean, readable
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
@@ -111,8 +113,8 @@ def test_an_untouched_stub_is_one_line():
 def test_a_broken_file_shows_the_end_of_its_traceback():
     text = plain(verdict("broken", message="\n".join(f"frame {i}" for i in range(60)) + "\nSyntaxError: invalid"))
     assert text.endswith("  │ frame 59\n  │ SyntaxError: invalid\nrope: broken, nothing was graded\n\n")
-    assert "  │ … 41 lines before\n" in text
-    assert len(text.splitlines()) < 30
+    assert "  │ … 42 lines before\n" in text
+    assert len(text.rstrip().splitlines()) == ROWS
 
 
 def test_every_outcome_has_its_word():
@@ -139,21 +141,67 @@ def test_where_the_screen_is_full_a_known_mistake_is_told_in_fewer_words():
         contract="result matches the definition",
         practice="Padding turns into nan. Much code does this: fine without padding.",
         facts="shape (8,), float32\n2 of 8 elements are nan, where the expected has none",
-        input="\n".join(f"part {i} of the input" for i in range(6)),
+        input="\n".join(f"part {i} of the input" for i in range(7)),
         elements="2 of 8 elements are off\nfirst [seq 1]: got nan, expected 2",
         diagnosis="equals a mean over the padding",
     )
     check.diagnosis = "a mean over the padding"
     more = ["Much code does this", "elements are nan"]
-    alone = plain(verdict(checks=[check]))
+    alone = plain(verdict(checks=[check, passed("test_0")]))
     assert "must hold   │" not in alone, "the heading says it"
     assert all(words in alone for words in more)
     others = [failed(f"test_{i}", contract=f"law {i}") for i in range(9)]
     among = plain(verdict(checks=[check, *others]))
-    assert len(among.splitlines()) <= ROWS
+    assert len(among.rstrip().splitlines()) <= ROWS
     assert "in practice │ Padding turns into nan.\n" in among
     assert "elements are nan" not in among
     assert all(words in plain(verdict(checks=[check, *others]), verbose=True) for words in more)
+
+
+LONG = "word " * 90  # seven rows of 80 columns
+COMPARED = {"contract": LONG, "facts": f"shape\n{LONG}\n{LONG}", "elements": f"9 of 9\n{LONG}\n{LONG}", "pattern": LONG}
+RAISED = {"event": LONG, "traceback": "\n".join(f"f.py:{i} in f\n    f({i})" for i in range(30)), "printed": LONG}
+
+
+@pytest.mark.parametrize("more", [0, 1, 9])
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("said", [COMPARED, RAISED], ids=["compared", "raised"])
+def test_a_verdict_fits_a_screen_however_much_there_is_to_tell(said, known, more, monkeypatch):
+    monkeypatch.setattr(screen_terminal, "_width", lambda _: 80)
+    said = said | {
+        "input": f"{LONG}\n{LONG}",
+        "practice": LONG,
+        "map": "█\n" * 19,
+        "repeat": "nox -s grade -- rope -k 1",
+    }
+    checks = [failed("test_" + "long_" * 16, tier=Tier.ROBUST, **said), passed("test_a"), passed("test_b", Tier.FAST)]
+    checks[0].diagnosis = LONG if known else None
+    v = verdict(checks=[*checks, *(failed(f"test_{i}", tier=Tier.FAST, contract=f"law {i}") for i in range(more))])
+    v.repeat, v.remarks = "nox -s grade -- rope", ["the test rejects what it should reject"] * 2
+    lines = plain(v).rstrip().splitlines()
+    assert len(lines) == ROWS
+    assert max(map(len, lines)) <= 80
+    text = "\n".join(lines)
+    assert "  in full     │ nox -s grade -- rope -k 1\n" in text, "which tells what was left out"
+    assert ("elements    │ 9 of 9\n" in text) is (said.get("elements") is not None)
+    assert ("│     f(29)\n" in text) is ("traceback" in said), "the innermost line of the attempt"
+    assert ("more causes: see --verbose" in text) is (more == 9)
+
+
+@pytest.mark.parametrize(("height", "drawn"), [(16, True), (17, False)])
+def test_a_map_is_worth_two_rows_more_and_stands_whole_or_not_at_all(height, drawn):
+    check = failed(elements="2 of 8\nfirst", pattern="some", map="█·\n" * height, repeat="nox -s grade -- rope -k 1")
+    lines = plain(verdict(checks=[check, passed("test_b")])).rstrip().splitlines()
+    assert sum(line.endswith("│ █·") for line in lines) == (height if drawn else 0)
+    assert len(lines) == (ROWS + PICTURE if drawn else 8)
+
+
+def test_a_check_that_is_chosen_by_itself_is_told_whole():
+    listed = "\n".join(f"{i}, of which the screen has no room" for i in range(40))
+    check = failed(facts=listed, practice="First this. Then that.", repeat="nox -s grade -- rope -k 1")
+    assert "39, of which" not in plain(verdict(checks=[check, passed("test_b")]))
+    text = plain(verdict(checks=[check]))
+    assert all(words in text for words in ("39, of which", "Then that.", "just this   │ nox"))
 
 
 def test_a_traceback_is_shown_once():

@@ -57,6 +57,10 @@ def assign(checks: Iterable[Check]) -> None:
         follows = lead is not None and not own and (_compares(check) or PRECISION.search(check.name))
         key = _key(lead if lead is not None and follows and check.outcome is Outcome.WRONG else check)
         check.cause = first.setdefault(key, check).name
+        if check.diagnosis and (
+            lines := _text(check, Label.TRACEBACK)
+        ):  # whoever raises there too has made the mistake
+            first.setdefault(("line", check.outcome, lines), first[key])
 
 
 def causes(checks: Sequence[Check]) -> list[Cause]:

@@ -7,7 +7,6 @@ import linecache
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
-from itertools import groupby
 from types import TracebackType
 from typing import Any
 
@@ -17,6 +16,7 @@ from dojo.judge.protocol import Message
 from dojo.verdict.failures import UNKNOWN
 
 OWN_LINES = 12
+LONGEST_CYCLE = 4  # of calls in a recursion through several functions
 
 
 def explain(error: BaseException, files: Mapping[str, str]) -> Message:
@@ -27,10 +27,7 @@ def explain(error: BaseException, files: Mapping[str, str]) -> Message:
     if isinstance(error, NotImplementedError) and not text and passed[-1].filename != first:
         text = f"katas/{passed[-1].filename.rpartition('/katas/')[2]} is not written yet"
     own = [f for f in passed if f.filename in files]
-    lines = []
-    for line, same in groupby(f"{files[f.filename]}:{f.lineno} in {f.name}\n    {f.line}" for f in own):
-        more = len(list(same)) - 1
-        lines += [line, f"    {more} times more"] if more > 1 else [line] * (more + 1)
+    lines = _folded([f"{files[f.filename]}:{f.lineno} in {f.name}\n    {f.line}" for f in own])
     if isinstance(error, SyntaxError) and error.filename == first:
         lines = ["".join(traceback.format_exception_only(error)).strip()]
     if len(lines) > OWN_LINES:
@@ -38,6 +35,27 @@ def explain(error: BaseException, files: Mapping[str, str]) -> Message:
     bases = [c.__name__ for c in type(error).__mro__]
     found = {"kind": type(error).__name__, "text": text, "bases": bases, "lines": "\n".join(lines)}
     return found | {"operation": operation(error.__traceback__, files)}
+
+
+def _folded(lines: list[str]) -> list[str]:
+    """The lines of calls; what a recursion, through several functions perhaps, does again and again stands once."""
+    folded, at = list[str](), 0
+    while at < len(lines):
+        cycles = ((length, _times(lines, at, length)) for length in range(1, LONGEST_CYCLE + 1))
+        length, times = next((cycle for cycle in cycles if cycle[1] > 2), (1, 1))
+        folded += lines[at : at + length]
+        if times > 1:
+            folded.append(f"    {f'these {length}, ' if length > 1 else ''}{times - 1} times more")
+        at += length * times
+    return folded
+
+
+def _times(lines: list[str], at: int, length: int) -> int:
+    """How many times the lines from `at` on stand there in succession, so many of them at once."""
+    cycle, times = lines[at : at + length], 1
+    while lines[at + times * length : at + (times + 1) * length] == cycle:
+        times += 1
+    return times
 
 
 def frames(error: BaseException) -> list[traceback.FrameSummary]:

@@ -206,6 +206,8 @@ def rounded(m: Mismatch) -> str | None:
     if m.exact or not m.got.isfinite().all() or not m.expected.isfinite().all() or m.got.numel() < 8:
         return None
     own = torch.finfo(m.raw_got.dtype).eps
+    if torch.equal(m.got, m.got.round()):  # whole numbers fit every dtype, and say nothing of one
+        return _rounding_sized(m, own)
     for dtype, name in ((torch.bfloat16, "bfloat16"), (torch.float16, "float16"), (torch.float32, "float32")):
         rounded = m.got.to(dtype).double()
         changed = (m.expected.to(dtype).double() != m.expected).double().mean()

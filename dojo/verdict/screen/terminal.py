@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from dojo.content.catalog import typed
 from dojo.verdict.causes import causes
+from dojo.verdict.screen.failure import MOST, Block, because, brief, whole
 from dojo.verdict.screen.progress_bar import Progress
-from dojo.verdict.screen.text import Row, Span, clean, clipped, encodable, last_of, readable, visible, wrap
-from dojo.verdict.types import Check, Label, Outcome, Tier, Verdict
+from dojo.verdict.screen.text import Row, Span, clean, clipped, encodable, readable, visible, wrap
+from dojo.verdict.types import Check, Outcome, Tier, Verdict
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 FULL_CAUSES, BRIEF_CAUSES = 2, 6  # causes told in full, the second if it fits, and at most so many in a line each
-ROWS, LAST_ROWS = 22, 2  # of a terminal of 24 above an empty line and the prompt, and those that sum a verdict up
+ROWS = 22  # of a terminal of 24 above an empty line and the prompt: no verdict takes more, unless all is asked for
 ASIDE = (Outcome.UNDECIDED, Outcome.SKIPPED)
 UNCOUNTED = "neither passed nor failed: see --verbose"
-TAIL = 20  # lines kept of a traceback and of what was printed
-BRIEF_TAIL = 6  # and of what was printed, where not all is asked for
-DEFINITION = "result matches the definition"  # what the heading of any wrong result says
-FOREIGN = (Label.TRACEBACK, Label.PRINTED)  # an attempt's own words
 MARKS = {Outcome.PASSED: ("✓", "green"), Outcome.SKIPPED: ("-", "dim"), Outcome.UNDECIDED: ("?", "yellow")}
 WRONG_MARK = ("✗", "bold red")
-STYLES = {Label.CONTRACT: "bold", Label.PATTERN: "yellow", Label.DIAGNOSIS: "bold magenta", Label.REPEAT: "cyan"}
 VERDICT_STYLES = {"passed": "bold green", "failed": "bold red", "broken": "bold red", "not started": "yellow"}
 
 
@@ -57,30 +52,33 @@ class Screen:
         """
         if v.verdict == "empty":
             what = " ".join(clean(v.message)) or f"write your attempt in {v.attempt}, then: {typed(f'grade {v.kata}')}"
-            self._close(v, f": {what}")
+            self._rows = self._last(v, f": {what}")
+            self._flush()
             return
+        last = self._last(v, _closing(v), _next(v))
         where, which = f" · {v.attempt} · {v.device}", f" · torch {v.torch}"
         fits = not self._width or len(f"{v.kata}{where}{which} · seed {v.seed}") <= self._width
         self._line("", (v.kata, "bold"), (f"{where}{which if fits else ''} · seed {v.seed}", "dim"))
-        self._text("  │ ", clean(v.message), "", self._width)
+        self._message(v, MOST if verbose else ROWS - len(last))
         if verbose:
             self._every_check(v)
         else:
             for tier in Tier:
                 self._tier(tier, [check for check in _shown(v.checks) if check.tier is tier])
-            self._causes(v, FULL_CAUSES)
-        self._remarks(v)
-        self._close(v, _closing(v), _next(v))
+            self._causes(v, FULL_CAUSES, ROWS - len(last))
+        self._rows += last
+        self._flush()
 
     def failures(self, v: Verdict) -> None:
         """One kata in short: the first cause of what failed, and the line that sums it up."""
         if v.verdict == "empty":
             self.verdict(v)
             return
-        self._text("  │ ", clean(v.message), "", self._width)
-        self._causes(v, 1)
-        self._remarks(v)
-        self._close(v, _closing(v))
+        last = self._last(v, _closing(v))
+        self._message(v, ROWS - len(last))
+        self._causes(v, 1, ROWS - len(last))
+        self._rows += last
+        self._flush()
 
     def markdown(self, text: str, paged: bool = False) -> None:
         """A text in Markdown: a page on a terminal, with `paged` in a pager if it is long; in a pipe as it is."""
@@ -111,16 +109,19 @@ class Screen:
                 self._line("", (f"{state}: ", style), (f"{len(names)} of {len(verdicts)}, {', '.join(names)}", ""))
         self._flush()
 
-    def _close(self, v: Verdict, rest: str, step: str = "") -> None:
-        """The last lines of a kata; only now is all of it written."""
+    def _last(self, v: Verdict, rest: str, step: str = "") -> list[Row]:
+        """The last rows of a kata, which are known before there is room for others."""
+        before, self._rows = self._rows, []
+        for remark in v.remarks:
+            self._rows += Block("  · ", [remark], "", self._width).rows()
         self._line("", (f"{v.kata}: ", "bold"), (v.state, VERDICT_STYLES.get(v.state, "")), (rest, ""))
         if step:
             self._line("", ("next: ", "dim"), (step, "cyan"))
-        self._flush()
+        last, self._rows = self._rows, before
+        return last
 
-    def _remarks(self, v: Verdict) -> None:
-        for remark in v.remarks:
-            self._text("  · ", [remark], "", self._width)
+    def _message(self, v: Verdict, rows: int) -> None:
+        self._rows += Block("  │ ", clean(v.message), "", self._width, foreign=True).rows(rows - len(self._rows))
 
     def _tier(self, tier: Tier, checks: list[Check]) -> None:
         """How many checks of a tier passed, and why the others were not counted."""
@@ -129,31 +130,37 @@ class Screen:
         ran = [check for check in checks if check.outcome is not Outcome.SKIPPED]
         good = all(check.outcome.harmless for check in checks)
         mark, style = MARKS[Outcome.PASSED] if good else WRONG_MARK
-        aside = [f"{readable(c.name)}: {c.outcome}{_because(c)}" for c in checks if c.outcome in ASIDE]
+        aside = [f"{readable(c.name)}: {c.outcome}{because(c)}" for c in checks if c.outcome in ASIDE]
         several = f" · {len(aside)} {UNCOUNTED}" if len(aside) > 1 else f" · {aside[0]}" if aside else ""
         score = f"{_passed(ran)} of {len(ran)}" if ran else "none ran"
         self._line("  ", (f"{mark} ", style), (f"{tier.value:<6} ", "bold"), (score, ""), (several, "dim"))
 
-    def _causes(self, v: Verdict, full: int) -> None:
-        """Each cause of what failed: the first in full, the next too if the screen holds it, others in a line each."""
-        found, seen, told = causes(_shown(v.checks)), set[str](), 0
+    def _causes(self, v: Verdict, full: int, rows: int) -> None:
+        """Each cause of what failed: the first in full, the next too if it fits, others in a line each.
+
+        All end within so many rows. Where the first does not fit, what helps least of it is cut; a check that was
+        chosen by itself is told whole.
+        """
+        shown = _shown(v.checks)
+        found, seen, told = causes(shown), set[str](), 0
         for cause in found[:full]:
             before, others = len(self._rows), min(len(found) - told - 1, BRIEF_CAUSES + 1)
-            for tight in (False, True):
-                del self._rows[before:]
-                self._heading(cause.check, "  ", f"{cause.check.tier} · ")
-                self._failure(cause.check, {*seen}, "  ", cause.also, brief=True, tight=tight)
-                if fits := len(self._rows) + others <= ROWS - LAST_ROWS:
-                    break
-            if told and not fits:
+            self._heading(cause.check, "  ", f"{cause.check.tier} · ")
+            room = rows - len(self._rows)
+            of = (cause.check, seen, "  ", self._width, cause.also)
+            told_of = (
+                whole(*of) if len(shown) == 1 else brief(*of, room - others, None if told else room - bool(others))
+            )
+            if told_of is None:
                 del self._rows[before:]
                 break
+            self._rows += told_of
             seen |= {section.text for section in cause.check.sections}
             told += 1
         for cause in found[told : told + BRIEF_CAUSES]:
             before = len(self._rows)
-            self._heading(cause.check, "  ", f"{cause.check.tier} · ", brief=True)
-            if cause is not found[-1] and len(self._rows) >= ROWS - LAST_ROWS:  # how many more there are takes a line
+            self._heading(cause.check, "  ", f"{cause.check.tier} · ", short=True)
+            if len(self._rows) + (cause is not found[-1]) > rows:  # how many more there are takes a line
                 del self._rows[before:]
                 break
             told += 1
@@ -168,53 +175,24 @@ class Screen:
                     self._line("  ", (tier.value, "bold"))
                 self._heading(check, "    ", f"{check.place + 1:>2} ")
                 if not check.outcome.harmless:
-                    self._failure(check, seen, "      ")
+                    self._rows += whole(check, seen, "      ", self._width)
+                    seen |= {section.text for section in check.sections}
 
-    def _heading(self, check: Check, lead: str, before: str, brief: bool = False) -> None:
+    def _heading(self, check: Check, lead: str, before: str, short: bool = False) -> None:
         mark, style = MARKS.get(check.outcome, WRONG_MARK)
         name = readable(check.name, check.outcome is Outcome.WRONG)
         spans = [(f"{mark} ", style), (before, "dim"), (name, "" if check.outcome.harmless else "bold")]
         if check.outcome is not Outcome.PASSED:
-            why = f", {check.diagnosis}" if brief and check.diagnosis else _because(check)
+            why = f", {check.diagnosis}" if short and check.diagnosis else because(check)
             spans += [(f": {check.outcome.value}", style)] if check.outcome is not Outcome.WRONG else []
-            if brief and self._width:  # the reason of a further cause is worth no second line
+            if short and self._width:  # the reason of a further cause is worth no second line
                 why = clipped(why, self._width - len(lead) - sum(len(text) for text, _ in spans))
-            spans += [(why, "")] if brief or check.outcome.harmless else []
-        if check.seconds >= 1 and not brief:
+            spans += [(why, "")] if short or check.outcome.harmless else []
+        if check.seconds >= 1 and not short:
             spans.append((f" ({check.seconds:.1f} s)", "dim"))
         self._line(lead, *spans)
-
-    def _failure(
-        self, check: Check, seen: set[str], lead: str, also: str = "", brief: bool = False, tight: bool = False
-    ) -> None:
-        if check.outcome is Outcome.GRADER_ERROR:
+        if check.outcome is Outcome.GRADER_ERROR and not short:
             self._line(lead, ("This is a fault of the grader, not of your attempt.", "bold"))
-        sections = [(s.label, s.text) for s in check.sections]
-        if brief:
-            sections = _shortened(sections, bool(check.diagnosis), tight)
-        if check.diagnosis and Label.DIAGNOSIS not in dict(sections):
-            sections.append((Label.DIAGNOSIS, f"equals: {check.diagnosis}"))
-        if also:
-            sections.append((Label.ALSO, also))
-        told: dict[Label, str] = {}
-        for label, text in sections:
-            told[label] = f"{told[label]}\n{text}" if label in told else text
-        for label, text in sorted(told.items(), key=lambda s: list(Label).index(s[0])):
-            # An attempt that fails everywhere in the same way need not be read everywhere.
-            repeated = label in FOREIGN and text in seen
-            seen.add(text)
-            lines = ["the same as above"] if repeated else clean(text)
-            if brief and label is Label.PRINTED:
-                lines = last_of(lines, BRIEF_TAIL)
-            # A command is left to the terminal to break, so that it can be copied.
-            width = None if label is Label.REPEAT else self._width
-            self._text(f"{lead}{label.value:<11} │ ", lines, STYLES.get(label, ""), width)
-
-    def _text(self, lead: str, lines: list[str], style: str, width: int | None) -> None:
-        """Lines behind a rule, so that nothing an attempt prints can stand where a verdict stands."""
-        for line in last_of(lines, TAIL):
-            self._rows += wrap(lead, [(line, style)], width)
-            lead = re.sub("[^│]", " ", lead)
 
     def _line(self, lead: str, *spans: Span) -> None:
         self._rows += wrap(lead, [(visible(text), style) for text, style in spans], self._width)
@@ -239,40 +217,6 @@ class Screen:
 
 def _shown(checks: list[Check]) -> list[Check]:
     return [c for c in checks if c.outcome is not Outcome.DESELECTED]
-
-
-def _because(check: Check) -> str:
-    """Why a check has not simply passed: one line behind a comma, and never the attempt's own words."""
-    said: dict[Label, str] = {}
-    for label, text in _shortened([(s.label, s.text) for s in check.sections if s.label not in FOREIGN], False):
-        said.setdefault(label, next(iter(clean(text)), ""))
-    reasons = [said[label] for label in (Label.FACTS, Label.EVENT, Label.ELEMENTS, Label.CONTRACT) if label in said]
-    return f", {reasons[0]}" if reasons else ""
-
-
-def _shortened(sections: list[tuple[Label, str]], known: bool, tight: bool = False) -> list[tuple[Label, str]]:
-    """Without what stands elsewhere on the screen: what holds of a result in the heading, shape and dtype with the
-    input, the seed in the first line.
-
-    A mistake that is known needs no map, and one element and one pattern to show it. Where the screen is `tight`, it
-    needs no count of what is not finite, and any mistake one sentence of what it does in practice.
-    """
-    compared = any(label is Label.ELEMENTS for label, _ in sections)
-    kept = []
-    for label, text in sections:
-        lines = text.split("\n")
-        if label is Label.FACTS and compared:
-            lines = [] if known and tight else lines[1:]
-        elif label is Label.CONTRACT and compared:
-            lines = [line for line in lines if line != DEFINITION]
-        elif label is Label.INPUT:
-            lines = [re.sub(r"(; )?seed \d+$", "", line) for line in lines]
-        elif label is Label.PRACTICE and tight:
-            lines = [re.sub(r"(?<=[.!?]) (?=[A-Z`]).*", "", text)]
-        elif known:
-            lines = lines[: {Label.ELEMENTS: 2, Label.PATTERN: 1, Label.MAP: 0}.get(label)]
-        kept.append((label, "\n".join(lines)))
-    return [(label, text) for label, text in kept if text]
 
 
 def _passed(checks: Sequence[Check]) -> int:

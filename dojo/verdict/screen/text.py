@@ -49,6 +49,11 @@ def last_of(lines: list[str], count: int) -> list[str]:
     return [f"… {len(lines) - count} lines before", *lines[-count:]] if len(lines) > count else lines
 
 
+def first_of(lines: list[str], count: int) -> list[str]:
+    """The first lines, above how many stand behind them."""
+    return [*lines[:count], f"… {len(lines) - count} lines more"] if len(lines) > count else lines
+
+
 def wrap(lead: str, spans: Row, width: int | None) -> list[Row]:
     """The spans in rows that the terminal need not break: what it breaks goes on at the left, like a verdict."""
     text = "".join(text for text, _ in spans)
