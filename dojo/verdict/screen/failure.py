@@ -7,7 +7,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
 from dojo.verdict.screen.text import Row, clean, first_of, last_of, wrap
-from dojo.verdict.types import Check, Label
+from dojo.verdict.types import Check, Label, Outcome
 
 DEFINITION = "result matches the definition"  # what the heading of any wrong result says
 FOREIGN = (Label.TRACEBACK, Label.PRINTED)  # an attempt's own words, whose end tells most
