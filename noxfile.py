@@ -6,19 +6,22 @@ Words after `--` go to the command, as in `nox -s hint -- softmax`; `nox -s grad
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import itertools
 import json
 import logging
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import nox
 
@@ -31,6 +34,7 @@ ROOT = Path(__file__).resolve().parent
 ENVIRONMENT = ROOT / ".nox" / "dojo"
 PYTHON = ENVIRONMENT / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 CONSTRAINTS = ROOT / "constraints.txt"
+OFFLINE = re.compile("NewConnectionError|NameResolutionError|Max retries exceeded|Connection to .* timed out")
 # as `lint-imports`, of the interpreter that we use
 LINT_IMPORTS = "from importlinter.cli import lint_imports_command as c; c(['--no-cache', '--no-logo'])"
 
@@ -146,6 +150,7 @@ def sync(session: nox.Session) -> None:
 @nox.session(python=False)
 def lab(session: nox.Session) -> None:
     """Open the notebooks in JupyterLab, which is installed first (words after -- go to it)."""
+    _dojo(session, "sync", extra="lab", words=[], must=False)  # scripts that were edited since; it tells of a conflict
     where = ("--ServerApp.root_dir=.", "--LabApp.default_url=/lab/tree/notebooks")  # Jupytext pairs from the root
     _run(_python(session, "lab"), "-m", "jupyterlab", *where, *session.posargs)
 
@@ -207,13 +212,21 @@ def lint(session: nox.Session) -> None:
     _run(python, "-m", "mypy")
 
 
-def _dojo(session: nox.Session, command: str, python: str | None = None, extra: str | None = None) -> None:
-    """Run a command of the dojo in the folder that nox was called from."""
+def _dojo(
+    session: nox.Session,
+    command: str,
+    python: str | None = None,
+    extra: str | None = None,
+    words: list[str] | None = None,
+    must: bool = True,
+) -> None:
+    """Run a command of the dojo in the folder that nox was called from, with the session's words or these."""
     python = python or _python(session, extra)
     by = "nox --no-venv" if _in_own_environment(session) else "nox"
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     environment = {"DOJO_STARTED_BY": by, "DOJO_ROOT": str(ROOT), "PYTHONPATH": path}
-    _run(python, "-m", "dojo", command, *session.posargs, cwd=session.invoked_from, more=environment)
+    words = session.posargs if words is None else words
+    _run(python, "-m", "dojo", command, *words, cwd=session.invoked_from, more=environment, must=must)
 
 
 def _in_own_environment(session: nox.Session) -> bool:
@@ -247,23 +260,44 @@ def _install(what: str, requirements: list[str], note: str) -> None:
     print(f"dojo: bringing the environment up to date, once ({note})", flush=True)
     quiet = [] if sys.stdout.isatty() else ["--quiet"]
     pip = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", *quiet]
-    _run(*pip, "--constraint", str(CONSTRAINTS), *requirements)
+    said = ENVIRONMENT / "pip.log"
+    with said.open("w", encoding="utf-8") as errors:
+        status = _status([*pip, "--constraint", str(CONSTRAINTS), *requirements], stderr=errors)
+    if status:
+        print(f"dojo: {_why(said.read_text('utf-8', 'replace'))} What pip said is in {said}", file=sys.stderr)
+        sys.exit(2)
+    said.unlink()
     stamp.write_text(wanted)
 
 
-def _run(*command: str, cwd: str | Path = ROOT, more: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Run a command that speaks for itself: nox adds nothing to what it said but the exit status."""
-    process = subprocess.Popen(command, cwd=cwd, env=os.environ | more)
-    while True:
-        try:
-            status = process.wait()
-            break
-        except KeyboardInterrupt:
-            continue  # the command got it too, and cleans up after itself
-    if status:
+def _why(said: str) -> str:
+    """What kept pip from installing, by what it said, and what to do."""
+    if OFFLINE.search(said):
+        return (
+            "pip reaches no package index, and what dojo needs is not all installed yet: connect to the network, then "
+            "type the same command again."
+        )
+    errors = [line.removeprefix("ERROR: ") for line in said.splitlines() if line.startswith("ERROR: ")]
+    return f"pip could not install what dojo needs ({errors[0] if errors else 'it gave no reason'})."
+
+
+def _run(
+    *command: str, cwd: str | Path = ROOT, more: Mapping[str, str] = MappingProxyType({}), must: bool = True
+) -> None:
+    """Run a command that speaks for itself: nox adds only the exit status, where it must succeed."""
+    status = _status(command, cwd=cwd, env=os.environ | more)
+    if status and must:
         if status < 0:
             print(f"dojo: {' '.join(command)} was ended by signal {-status}", file=sys.stderr)
         sys.exit(status if status > 0 else 128 - status)  # a session that fails would make every status a 1
+
+
+def _status(command: Sequence[str], **how: Any) -> int:
+    """The exit status of a command; Ctrl-C is its own, and it cleans up after itself."""
+    process = subprocess.Popen(command, **how)
+    while True:
+        with contextlib.suppress(KeyboardInterrupt):
+            return process.wait()
 
 
 def _forgotten_dashes(words: list[str]) -> str:

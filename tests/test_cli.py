@@ -331,7 +331,7 @@ def test_a_grading_is_written_as_json_as_a_page_and_if_it_passes_as_a_card(tmp_p
     assert told.returncode == 0, told.stderr
     assert json.loads(verdict.read_text())[0]["verdict"] == "passed"
     assert "causal_mask" in page.read_text()
-    assert f"{card} is a card to share: kata, tiers and time, and nothing about you" in told.stdout
+    assert f"{card} is a card to share: kata, tiers, time and help, and nothing else about you" in told.stdout
     assert "causal_mask" in card.read_text("utf-8")
     assert str(tmp_path) not in card.read_text("utf-8")
 

@@ -18,8 +18,8 @@ from dojo.cli import main
 from dojo.content import catalog
 from dojo.content.catalog import Trouble
 from dojo.practice import progress, schedule
-from dojo.practice.database import Attempt, export, place, recall_all, remember, take_in
-from dojo.practice.history import listing, numbered, overview, restore
+from dojo.practice.database import Attempt, Help, helps, place, recall_all, remember
+from dojo.practice.history import export, listing, numbered, overview, restore, take_in
 from tests import terminal
 
 
@@ -164,12 +164,15 @@ def test_kill_in_the_middle_of_writing_loses_at_most_that_write(home: Path) -> N
 
 
 def test_what_is_exported_comes_back_once(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    remember([attempt(), attempt("mha", "failed", 2e9)])
+    given = [Help(5.0, "rope", "hint", 1), Help(6.0, "rope", "solution"), Help(7.0, "rope", "fresh")]
+    remember([attempt(shown=True), attempt("mha", "failed", 2e9)], helps=given)
     file = tmp_path / "all.jsonl"
     assert export(file) == (2, 0)
     monkeypatch.setenv("DOJO_HOME", str(tmp_path / "another"))
     assert take_in(file) == (2, 0, 0)
     assert take_in(file) == (0, 0, 2)
+    assert helps() == given
+    assert [a.shown for a in recall_all()] == [True, False]
     assert [a.kata for a in recall_all()] == ["rope", "mha"]
 
 
@@ -199,6 +202,10 @@ HOUR, DAY = 3600.0, 86400.0
 def test_a_sitting_is_rated_by_pass_time_and_hints(attempts: list, expected: str) -> None:
     found = schedule.sittings([attempt(verdict=v, at=at, hints=hints) for v, at, hints in attempts])
     assert [schedule.rating(s, par=600.0) for s in found] == [expected]
+
+
+def test_a_pass_after_the_solution_was_shown_is_rated_as_none() -> None:
+    assert schedule.rating(schedule.sittings([attempt(at=0.0, shown=True)])[0], par=600.0) == "Again"
 
 
 def test_a_long_pause_begins_another_sitting() -> None:
@@ -276,7 +283,7 @@ def test_a_number_that_is_not_in_the_list_is_told() -> None:
 def test_lines_tell_when_and_what() -> None:
     assert "nothing is remembered yet" in overview()
     remember([attempt(at=time.time(), hints=2)])
-    assert re.search(r"^rope +passed +1 +1  \d{4}-\d\d-\d\d \d\d:\d\d$", overview(), re.MULTILINE)
+    assert re.search(r"^rope +passed with help +1 +1  \d{4}-\d\d-\d\d \d\d:\d\d$", overview(), re.MULTILINE)
     remember([attempt("mha", "passed", kind="hunt")])
     assert "\nhunts solved, which change no state: mha 1 of 1\n" in overview()
     assert "\nmha " not in overview()
@@ -295,10 +302,10 @@ def test_a_line_of_the_history_counts_checks_minutes_and_hints() -> None:
         attempt(verdict="failed", at=now + 200, kind="hunt", spent=300.0, details=checks(("core", 5, 6))),
     ])  # fmt: skip
     heads, *rows = [re.sub(r"\d{4}-\S+ \S+", "", line).split() for line in listing(kata).splitlines()[2:7]]
-    assert heads == ["when", "kind", "verdict", "core", "robust", "fast", "minutes", "hints"]
+    assert heads == ["when", "kind", "verdict", "core", "robust", "fast", "min", "help"]
     assert rows == [
         ["1", "grade", "failed", "3/6", "9/18", "4/4"],
-        ["2", "grade", "passed", "6/6", "18/18", "4/4", "1.5", "1"],
+        ["2", "grade", "passed", "6/6", "18/18", "4/4", "1.5", "1", "hint"],
         ["3", "mock", "not", "started", "0.5"],
         ["4", "hunt", "not", "solved", "5/6", "5.0"],
     ]

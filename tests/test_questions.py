@@ -18,7 +18,7 @@ from dojo.cli import main
 from dojo.content import catalog, master
 from dojo.content.catalog import Kata, Trouble
 from dojo.content.master import Question
-from dojo.practice import database, schedule
+from dojo.practice import database, history, schedule
 from dojo.practice.database import Answer
 
 CELLS = """\
@@ -112,7 +112,7 @@ def quizzed(asking: Kata, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
 
 def days_ago(days: float, rating: str, question: str = "Why is $x$ divided?") -> None:
     at = (datetime.now(UTC) - timedelta(days)).timestamp()
-    assert database.remember_answer(Answer(at, "softmax", question, rating, 9.0)) is None
+    assert database.remember(answers=[Answer(at, "softmax", question, rating, 9.0)]) is None
 
 
 def test_a_quiz_asks_easier_first_shows_points_and_keeps_what_was_rated(quizzed, capsys) -> None:
@@ -194,7 +194,8 @@ def test_a_history_of_before_there_were_answers_stays_readable_and_takes_them(ho
         old.executescript(OLD)
     before = database.place().read_bytes()
     assert database.answers() == []
-    assert [a.kata for a in database.recall_all()] == ["rope"]
+    assert database.helps() == []
+    assert [(a.kata, a.shown) for a in database.recall_all()] == [("rope", False)]
     assert database.place().read_bytes() == before
     days_ago(1, "good")
     assert [a.rating for a in database.answers()] == ["good"]
@@ -209,9 +210,9 @@ def test_answers_travel_with_the_attempts(tmp_path: Path, monkeypatch, capsys) -
     assert "0 attempts and 2 answers written" in capsys.readouterr().out
     monkeypatch.setenv("DOJO_HOME", str(tmp_path / "another"))
     days_ago(3, "hard")
-    assert database.take_in(Path(file)) == (0, 2, 0)
-    assert database.take_in(Path(file)) == (0, 0, 2)
+    assert history.take_in(Path(file)) == (0, 2, 0)
+    assert history.take_in(Path(file)) == (0, 0, 2)
     assert [a.rating for a in database.answers()] == ["hard", "easy", "good"]
     Path(file).write_text(Path(file).read_text().replace("good", "splendid"))
     with pytest.raises(Trouble, match="line 2, is no attempt and no answer: 'splendid' is no rating"):
-        database.take_in(Path(file))
+        history.take_in(Path(file))

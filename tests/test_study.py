@@ -13,6 +13,7 @@ from dojo.cli import katas
 from dojo.content import build, catalog, master, sync
 from dojo.content.catalog import Kata
 from dojo.practice import database, history, progress
+from dojo.practice.database import Aid, Help
 from dojo.practice.progress import Standing
 from dojo.verdict.types import Check, Outcome, Tier, Verdict
 from tests import terminal
@@ -137,11 +138,11 @@ def test_a_hunt_counts_neither_for_nor_against(kata, verdict):
 
 def test_what_passed_last_is_what_was_graded_last_and_not_what_was_taken_in_last(kata, tmp_path):
     record(kata, OTHER)
-    database.export(tmp_path / "old.jsonl")
+    history.export(tmp_path / "old.jsonl")
     database.place().unlink()
     record(kata, ANSWER)
     kata.stub.write_text(ANSWER)
-    database.take_in(tmp_path / "old.jsonl")
+    history.take_in(tmp_path / "old.jsonl")
     assert state(kata) == "passed"
 
 
@@ -372,3 +373,95 @@ def test_reset_makes_files_that_are_missing_and_keeps_a_broken_notebook(kata):
     progress.reset(kata)
     assert kata.stub.read_text() == STUB
     assert [path.read_text() for path in (kata.home / "kept").glob("*.ipynb")] == ["{"]
+
+
+def test_help_stays_on_the_record_through_reset_and_restore(kata):
+    kata.stub.write_text(ANSWER)
+    record(kata, verdict="failed")
+    for _ in range(2):
+        progress.next_hint(kata)
+    assert progress.next_hint(kata, again=True).startswith("Double: hint 1 of 2"), "which is no third hint"
+    record(kata, OTHER, verdict="failed")
+    progress.reset(kata)
+    for first in (1, 2):
+        history.restore(kata, database.recall_all("double")[first - 1])
+        assert progress.aid(kata, ANSWER) == Aid(2, False)
+    record(kata, OTHER)
+    assert (standing(kata).told, standing(kata).passed) == ("passed with help", True)
+    assert progress.tally([standing(kata)]) == "1 of 1 passed, 1 of them with help"
+    kata.stub.write_text(ANSWER)
+    assert standing(kata).told == "with help, edited since"
+
+
+DAY = 86400.0
+
+
+@pytest.mark.parametrize(
+    ("events", "begun", "aid"),
+    [
+        ([(0, "hint", 1), (1, "hint", 1), (2, "hint", 2)], None, Aid(2, False)),
+        ([(0, "solution", 0), (DAY - 1, "fresh", 0)], None, Aid(0, True)),
+        ([(0, "solution", 0), (DAY, "fresh", 0)], None, Aid()),
+        ([(0, "solution", 0), (9 * DAY, "hint", 1), (9 * DAY + 5, "fresh", 0)], None, Aid(1, True)),
+        ([(0, "solution", 0), (DAY, "fresh", 0), (DAY + 5, "hint", 1)], None, Aid(1, False)),
+        ([(0, "solution", 0)], None, Aid(0, True)),
+        ([(0, "solution", 0)], 60.0, Aid(0, True)),
+        ([(0, "solution", 0), (DAY + 70, "hint", 2)], DAY + 60, Aid(1, False)),
+    ],
+)
+def test_help_counts_until_a_fresh_stub_a_day_later(kata, events, begun, aid):
+    database.remember(helps=[Help(1e9 + at, "double", kind, number) for at, kind, number in events])
+    assert progress.aid(kata, ANSWER, begun and 1e9 + begun) == aid
+    record(kata)
+    last = database.recall_all("double")[-1]
+    assert begun or (last.aid, standing(kata).helped) == (aid, any(aid))
+
+
+def test_a_look_at_the_solution_after_a_pass_helps_another_answer_alone(kata):
+    record(kata)
+    progress.note_solution(kata)
+    assert progress.aid(kata, ANSWER + "# the same, with a note\n") == Aid()
+    assert progress.aid(kata, OTHER) == Aid(0, True)
+    record(kata, OTHER)
+    assert state(kata) == standing(kata).told == "passed", "it was passed without help before"
+    assert "solution" in history.listing(kata) or "shown" in history.listing(kata)
+
+
+def test_a_pass_after_the_solution_says_so_wherever_it_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("DOJO_HOME", str(tmp_path / "home"))
+    project = copy_of_project(tmp_path / "project")
+    own = catalog.katas(project)["causal_mask"]
+    (solution,) = each(project, "reveal causal_mask --spoil")
+    own.stub.write_text(solution[: solution.index("## ")])
+    card = tmp_path / "card.svg"
+    graded, listed, listing, overview, _ = each(
+        project, f"grade causal_mask --share {card}", "list", "history causal_mask", "history", "report"
+    )
+    told = "passed after the solution was shown"
+    assert f"causal_mask: {told}, 13 checks in " in graded
+    assert "the solution was shown · attention: 1 of 6 passed" in graded
+    assert "no hint" not in graded
+    assert "passed with help" in listed
+    assert f"1 of {COUNT} passed, 1 of them with help" in listed
+    assert listing.splitlines()[0].endswith(": passed with help")
+    assert listing.splitlines()[3].endswith(" shown")
+    assert "passed with help" in overview
+    page = (tmp_path / "home" / "report.html").read_text()
+    assert told in page
+    assert ">passed with help</span>" in page
+    assert ">solution was shown</td>" in page
+    assert f"✓ {told}" in card.read_text("utf-8")
+    again = each(project, "reset causal_mask", "history causal_mask --restore 1", "grade causal_mask --no-record")[-1]
+    assert f"causal_mask: {told}" in again
+    assert each(project, "grade causal_mask softmax --no-record")[0].count("causal_mask (after the solution was shown)")
+
+
+def test_a_mock_counts_the_help_of_its_day_and_its_hints_count_later(kata):
+    from dojo.practice.interview import scorecard
+    from dojo.practice.interview.timed_session import TimedSession
+
+    held = TimedSession(kata.root, "mock", ["double"], 60.0, begun=time.time(), hints={"double": 1})
+    assert scorecard.aid(held, kata) == Aid(1, False)
+    progress.note_solution(kata)
+    assert scorecard.aid(held, kata) == Aid(1, True)
+    assert scorecard.aid(TimedSession(kata.root, "hunt", ["double"], 60.0, hints={"double": 1}), kata) == Aid(1, False)

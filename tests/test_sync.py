@@ -429,3 +429,95 @@ def test_the_script_keeps_its_own_header_and_gets_none(kata):
     assert "#     name: my-kernel" in kata.stub.read_text()
     assert "return x * 2" in kata.stub.read_text()
     assert script_text(nbformat.read(kata.notebook, as_version=4), None).startswith("# %% [markdown]\n# # Double\n")
+
+
+def test_a_grading_leaves_a_notebook_that_nobody_has_opened_as_it_is(kata):
+    book = kata.notebook.read_bytes()
+    kata.stub.write_text(ANSWER)
+    for _ in range(2):
+        assert sync(kata, opened=True) is None
+        assert kata.notebook.read_bytes() == book
+    forget(kata)
+    assert sync(kata, opened=True) is None
+    kata.notebook.unlink()
+    assert sync(kata, opened=True) is None
+    assert not kata.notebook.exists()
+    assert sync(kata) == "notebooks/basics/double.ipynb made from katas/basics/double.py"  # when it is asked for
+    kata.stub.write_text(ANSWER.replace("x + x", "x + x + 0"))
+    assert "brought up to date" in sync(kata, opened=True), "and from then on it follows"
+
+
+def test_a_grading_follows_a_notebook_with_work_in_it_both_ways(kata):
+    edit_notebook(kata)
+    assert "katas/basics/double.py brought up to date" in sync(kata, opened=True)
+    kata.stub.write_text(kata.stub.read_text().replace("2 * x", "3 * x"))
+    assert "notebooks/basics/double.ipynb brought up to date" in sync(kata, opened=True)
+    assert "return 3 * x" in answer_cell(kata).source
+    progress.reset(kata)
+    run_notebook(kata)  # to have run it is to have opened it
+    kata.stub.write_text(ANSWER)
+    assert "notebooks/basics/double.ipynb brought up to date" in sync(kata, opened=True)
+
+
+@pytest.mark.parametrize("opened", [False, True])
+@pytest.mark.parametrize("worked", ["script", "notebook", "both"])
+@pytest.mark.parametrize("taken_back", [["script"], ["notebook"], ["script", "notebook"]])
+def test_what_git_takes_back_is_no_conflict_and_nothing_is_lost(kata, worked, taken_back, opened):
+    """`git checkout` of a side makes it what the build wrote; work is then in the other side, or among the copies."""
+    paths = {"script": kata.stub, "notebook": kata.notebook}
+    built = {side: path.read_bytes() for side, path in paths.items()}
+    if worked == "notebook":
+        edit_notebook(kata, new="return x + x")
+    else:
+        kata.stub.write_text(ANSWER)
+    sync(kata)
+    if worked == "both":
+        edit_notebook(kata, "# Double", "# Double\n\nmy notes")
+        sync(kata)
+    for side in taken_back:
+        paths[side].write_bytes(built[side])
+    sync(kata, opened=opened)
+    assert sync(kata, opened=opened) is None
+    held = [path.read_text() for path in paths.values()] + [copy.decode() for copy in kept(kata)]
+    assert len(taken_back) == 2 or any("return x + x" in text for text in held)
+    if worked == "script" and "script" in taken_back:
+        assert kata.stub.read_text() == STUB, "the notebook was a copy, and its user has taken the work back"
+
+
+def test_a_notebook_as_built_never_wins_over_work_in_the_script(kata):
+    built = kata.notebook.read_bytes()
+    kata.stub.write_text(ANSWER)
+    sync(kata)
+    kata.stub.write_text(ANSWER + "# more\n")
+    sync(kata)
+    kata.notebook.write_bytes(built)
+    assert "notebooks/basics/double.ipynb brought up to date" in sync(kata)
+    assert kata.stub.read_text() == ANSWER + "# more\n"
+
+
+@pytest.mark.parametrize("side", ["script", "notebook"])
+@pytest.mark.parametrize("opened", [False, True])
+def test_what_is_no_file_is_told_in_a_sentence(kata, side, opened, tmp_path, monkeypatch):
+    path = kata.stub if side == "script" else kata.notebook
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(SyncError, match=rf"{path.name} is a folder, where a file belongs: move it away"):
+        sync(kata, opened=opened)
+    path.rmdir()
+    path.symlink_to(tmp_path / "gone")
+    with pytest.raises(SyncError, match=rf"{path.name} is a link to .*gone, which is not there: put the file back"):
+        sync(kata, opened=opened)
+    assert "left as it is" in build.build(root=kata.root)[1][0]
+    assert not (tmp_path / "gone").exists()
+    path.unlink()
+    path.write_text("")
+    opening = type(path).open
+
+    def refused(self, *words, **more):
+        if self == path:
+            raise PermissionError(13, "Permission denied")
+        return opening(self, *words, **more)
+
+    monkeypatch.setattr(type(path), "open", refused)
+    with pytest.raises(SyncError, match=rf"{path.name} cannot be read \(Permission denied\): give yourself the right"):
+        sync(kata, opened=opened)

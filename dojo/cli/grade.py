@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dojo.cli.selection import relocate
+from dojo.cli.selection import check_files, relocate
 from dojo.content import catalog, files, sync
 from dojo.content.catalog import Kata, Trouble, typed
 from dojo.grading.options import Entry, Options, fresh_seed, read
@@ -59,6 +59,8 @@ def main(args: argparse.Namespace) -> int:
             verdicts = side_by_side(entries, options, server, screen)
             if not any(verdict.checks or verdict.message for verdict in verdicts):
                 raise Trouble(_none_chosen(katas, args))
+            if not (args.attempt or args.solution):
+                _say_help(entries, verdicts)
             if [verdict.verdict for verdict in verdicts] == ["empty"] and not (args.attempt or args.solution):
                 from dojo.cli.katas import show_beginning
 
@@ -85,8 +87,17 @@ def main(args: argparse.Namespace) -> int:
         _share(katas[0], verdicts[0], args.share, _minutes(katas[0]) if _counts(args) else None)
     if not (args.attempt or args.solution):
         for kata in katas:
-            sync.sync(kata)  # after the verdict, which an edited script need not wait for
+            sync.sync(kata, opened=True)  # after the verdict, which an edited script need not wait for
     return 0 if all(verdict.verdict == "passed" for verdict in verdicts) else 1
+
+
+def _say_help(entries: list[Entry], verdicts: list[Verdict]) -> None:
+    """Say in each verdict on the user's own file which help counts for it."""
+    from dojo.practice import progress
+
+    for entry, verdict in zip(entries, verdicts, strict=True):
+        if verdict.verdict in ("passed", "failed"):
+            verdict.help = progress.aid(entry.kata, entry.source).words
 
 
 def _none_chosen(katas: list[Kata], args: argparse.Namespace) -> str:
@@ -153,8 +164,10 @@ def _entry(kata: Kata, args: argparse.Namespace) -> Entry:
         entry = Entry.of_file(kata, _attempt(args, kata))
         return replace(entry, others=_others(args.attempt, kata)) if args.attempt.is_dir() else entry
     relocate([kata])
-    if not kata.stub.exists() or "notebook" in sync.pending(kata):
-        print(sync.sync(kata) or "", file=sys.stderr)
+    check_files([kata])
+    changed = not kata.stub.exists() or "notebook" in sync.pending(kata)
+    if changed and (said := sync.sync(kata, opened=True)):
+        print(said, file=sys.stderr)
     return Entry.of_stub(kata)
 
 
@@ -217,7 +230,7 @@ def _share(kata: Kata, verdict: Verdict, path: Path, minutes: float | None) -> N
         print(f"dojo: no card was written to {path}: there is one once the core tier passes", file=sys.stderr)
         return
     files.write_atomic(path, card.of(verdict, kata.title, kata.level, kata.minutes, minutes))
-    print(f"{path} is a card to share: kata, tiers and time, and nothing about you", flush=True)
+    print(f"{path} is a card to share: kata, tiers, time and help, and nothing else about you", flush=True)
 
 
 def _minutes(kata: Kata) -> float | None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console, Group
 from rich.text import Text
 
-from dojo.cli.katas import STYLES, bar
+from dojo.cli.katas import bar, style_of
 from dojo.content import catalog
 from dojo.content.catalog import Kata, typed
 from dojo.practice import progress, schedule
@@ -82,7 +82,7 @@ class Practice:
 
     def row(self, kata: Kata, picked: bool, wide: bool) -> Text:
         """A kata with par and state, and what is due or planned of it."""
-        state = self.standings[kata.name].state
+        standing = self.standings[kata.name]
         why = next((due.reason for due in self.proposed if due.kata is kata), "")
         when = why.removeprefix("planned for ") if why.startswith("planned") else "due" if "likely" in why else ""
         title = f"{kata.title:<44.44}" if wide else ""
@@ -91,7 +91,7 @@ class Practice:
             (f"{kata.name:<20}", "bold" if picked else ""),
             title,
             f"{kata.minutes:>3} min  ",
-            (f"{state:<22}", STYLES.get(state, "yellow")),
+            (f"{standing.told:<23}", style_of(standing)),
             (when, "cyan"),
         )
 

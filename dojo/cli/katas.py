@@ -15,12 +15,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dojo.cli.selection import relocate
+from dojo.cli.selection import check_files, relocate
 from dojo.content import catalog, master
 from dojo.content.catalog import ROOT, Kata, Trouble, typed
 from dojo.practice import lesson, progress, schedule
 from dojo.practice.database import Unreadable
-from dojo.practice.progress import State
+from dojo.practice.progress import Standing, State
 from dojo.practice.schedule import Plan, Task
 from dojo.verdict.screen.terminal import Screen
 
@@ -40,7 +40,7 @@ def show_list(root: Path = ROOT) -> int:
         console = Console(highlight=False, width=120)
     plain = console.options.ascii_only
     names = [f"  {kata.name}" for kata in found.values()]
-    states = [standings[kata.name].state for kata in found.values()]
+    states = [standing.told for standing in standings.values()]
     fixed = [("kata", max(map(len, names))), ("level", 5), ("min", 3), ("your attempt", max(12, *map(len, states)))]
     if console.width - sum(width + 2 for _, width in fixed) < NARROW:
         fixed = [fixed[0], fixed[-1]]
@@ -56,15 +56,20 @@ def show_list(root: Path = ROOT) -> int:
         own = [kata for kata in found.values() if kata.track == track]
         table.add_row(Text(track, "bold"), bar(sum(standings[kata.name].passed for kata in own), len(own), room, plain))
         for kata in own:
-            state = standings[kata.name].state
+            standing = standings[kata.name]
             numbers = [str(kata.level), str(kata.minutes)] if len(fixed) > 2 else []
-            table.add_row(f"  {kata.name}", kata.title, *numbers, Text(state, STYLES.get(state, "yellow")))
+            table.add_row(f"  {kata.name}", kata.title, *numbers, Text(standing.told, style_of(standing)))
     console.print(table)
     if trouble:
         print(f"\ndojo: {trouble}", file=sys.stderr)
     passed = "" if trouble else f"{progress.tally(standings.values())}. "
     console.print(f"\n{passed}`{typed('grade NAME')}` grades katas/TRACK/NAME.py.")
     return 0
+
+
+def style_of(standing: Standing) -> str:
+    """How a state is shown: a pass with help is not as green as one without."""
+    return "yellow" if standing.helped else STYLES.get(standing.state, "yellow")
 
 
 def bar(done: int, count: int, room: int, plain: bool) -> Text:
@@ -182,6 +187,7 @@ def reset(words: list[str], yes: bool = False) -> int:
             print("nothing was done")
             return 1
     relocate(katas)
+    check_files(katas)
     for kata in katas:
         print(progress.reset(kata), flush=True)
     return 0
@@ -195,6 +201,7 @@ def reveal(kata: Kata, spoil: bool = False, as_notebook: bool = False) -> int:
     if hidden:
         print(hidden)
         return 1
+    progress.note_solution(kata)
     if as_notebook:
         print(lesson.write(kata))
         return 0

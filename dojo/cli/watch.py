@@ -10,7 +10,7 @@ from dojo.cli.selection import selected_one
 from dojo.content import sync, watcher
 from dojo.content.catalog import Trouble, typed
 from dojo.grading.options import Entry, fresh_seed
-from dojo.practice import history
+from dojo.practice import history, progress
 
 
 def main(args: argparse.Namespace) -> int:
@@ -20,7 +20,7 @@ def main(args: argparse.Namespace) -> int:
     from dojo.verdict.screen.terminal import Screen
 
     if not kata.stub.exists():
-        print(sync.sync(kata) or "", file=sys.stderr)
+        print(sync.sync(kata), file=sys.stderr)
     screen, saves, seed = Screen(sys.stdout), watcher.Saves(kata.stub), fresh_seed(args.seed)
     stub = kata.say(kata.stub)
     print(f"{stub} is graded on every save; Ctrl-C ends it. Inputs stay the same, seed {seed}.", flush=True)
@@ -39,6 +39,7 @@ def main(args: argparse.Namespace) -> int:
                     print(f"dojo: {trouble}", file=sys.stderr, flush=True)
                     continue
                 verdict = grader.grade(entry)
+                verdict.help = progress.aid(kata, entry.source).words
                 screen.verdict(verdict)
                 seconds = time.perf_counter() - started + watcher.CALM
                 print(f"{time.strftime('%H:%M:%S')} · {seconds:.2f} s after the save", flush=True)

@@ -127,6 +127,8 @@ def as_built(kata: Kata) -> tuple[bool, bool]:
 
 def is_ours(kata: Kata, wanted: NotebookNode | None = None) -> bool:
     """Whether build may overwrite stub and notebook: nobody has put work into either. In doubt, no."""
+    if files.fault(kata.stub) or files.fault(kata.notebook):
+        return False
     wanted = wanted or notebook(stub_text(kata))
     found = _read_notebook(kata.notebook)
     marks = (_marks(found or {}).get("stub"), _marks(wanted)["stub"])
@@ -134,7 +136,10 @@ def is_ours(kata: Kata, wanted: NotebookNode | None = None) -> bool:
 
 
 def _why_not_ours(kata: Kata) -> str:
-    """What build does not touch: the user's own work, or a notebook that nobody can read."""
+    """What build does not touch: the user's own work, or files that nobody can read."""
+    for path in (kata.stub, kata.notebook):
+        if why := files.fault(path):
+            return f"{kata.say(path)} {why}"
     if kata.notebook.exists():
         try:
             loads(kata.notebook.read_bytes())
@@ -191,7 +196,7 @@ def _marks(node: dict) -> dict:
 def _script_mark(kata: Kata) -> str:
     try:
         return _stub_mark(read_text(kata.stub))
-    except UnicodeDecodeError:
+    except (OSError, UnicodeDecodeError):
         return "nothing that build writes"
 
 

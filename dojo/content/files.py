@@ -39,6 +39,23 @@ def read_state(path: Path) -> dict:
     return state if isinstance(state, dict) else {}
 
 
+def fault(path: Path) -> str:
+    """Why no file can be read at a path, in words that follow its name; nothing if one can, or nothing is there."""
+    if path.is_symlink() and not path.exists():
+        return f"is a link to {os.readlink(path)}, which is not there: put the file back, or remove the link"
+    if path.is_dir():
+        return "is a folder, where a file belongs: move it away"
+    if path.exists() and not path.is_file():
+        return "is no regular file: move it away"
+    try:
+        path.open("rb").close()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        return f"cannot be read ({error.strerror}): give yourself the right to read it"
+    return ""
+
+
 def update_state(path: Path, name: str, value: object) -> None:
     """Set one entry of a state file; None removes it."""
     state = read_state(path)

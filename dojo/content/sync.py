@@ -2,6 +2,9 @@
 
 What both sides were when they last agreed is remembered by hash, so that an unchanged pair costs two hashes, and a
 change of both sides is noticed. Nothing that a user wrote is overwritten without a copy under `.dojo/kept`.
+
+Notebooks are tracked by Git, so one that nobody has opened stays as build wrote it: a grading follows notebooks with
+work in them, and only `sync` and `lab`, whose user asks for notebooks, bring an edited script into a fresh one.
 """
 
 from __future__ import annotations
@@ -29,15 +32,20 @@ class Conflict(SyncError):
     """Both sides changed since they last agreed, and they differ; both are as they were."""
 
 
-def sync(kata: Kata, source: str | None = None) -> str | None:
+def sync(kata: Kata, source: str | None = None, opened: bool = False) -> str | None:
     """Make script and notebook agree; `source`, "script" or "notebook", says which one is right whatever changed.
 
-    Returns a sentence for the user when a file was written. Raises SyncError or Conflict, and then wrote nothing.
+    With `opened` a notebook that holds no work, or is not there, stays so. Returns a sentence for the user when a file
+    was written. Raises SyncError or Conflict, and then wrote nothing.
     """
-    script, book, agreed = _read(kata.stub), _read(kata.notebook), _agreed(kata)
+    script, book, agreed = _read(kata, kata.stub), _read(kata, kata.notebook), _agreed(kata)
     if source is None and script is not None and book is not None and not _changed(agreed, script, book):
         return None
+    if opened and script is not None and book is None:
+        return None
     truth = _truth(kata, script, book, source, agreed)
+    if opened and truth == "script" and build.is_fresh_notebook(kata.notebook):
+        return None
     said = made = None
     if truth == "script" and script is not None:
         old = None
@@ -46,18 +54,22 @@ def sync(kata: Kata, source: str | None = None) -> str | None:
                 old = _load(kata, book)
         node = _notebook(kata, _text(kata, script), old)
         made, fresh = "notebook", build.is_fresh_notebook(kata.notebook)
-        said = _write(kata, kata.notebook, book, build.notebook_text(node), kata.stub, fresh or _made(agreed, book))
+        copied = _made(agreed, book) and not build.as_built(kata)[0]
+        said = _write(kata, kata.notebook, book, build.notebook_text(node), kata.stub, fresh or copied)
     elif truth == "notebook" and book is not None:
         new = script_text(_load(kata, book), script)
-        made, fresh = "script", build.as_built(kata)[0]
-        said = _write(kata, kata.stub, script, new, kata.notebook, fresh or _made(agreed, script))
+        made, (fresh, emptied) = "script", build.as_built(kata)
+        copied = _made(agreed, script) and not emptied
+        said = _write(kata, kata.stub, script, new, kata.notebook, fresh or copied)
     record(kata, made)
     return said
 
 
 def pending(kata: Kata) -> set[str]:
     """The sides, "script" and "notebook", that changed since both last agreed; quick, and never an error."""
-    return _changed(_agreed(kata), _read(kata.stub) or b"", _read(kata.notebook) or b"")
+    with suppress(SyncError):
+        return _changed(_agreed(kata), _read(kata, kata.stub) or b"", _read(kata, kata.notebook) or b"")
+    return set()
 
 
 def record(kata: Kata, made: str | None = None) -> None:
@@ -81,7 +93,11 @@ def take_as_agreed(kata: Kata, sides: Iterable[str]) -> None:
 
 
 def _truth(kata: Kata, script: bytes | None, book: bytes | None, source: str | None, agreed: dict | None) -> str | None:
-    """Which side the other has to follow; None when they agree."""
+    """Which side the other has to follow; None when they agree.
+
+    A side that is as built holds no work, and gives way to one that does, whatever Git or an editor did to it; but
+    where the other is a copy that was made of this one, its user has taken the work back.
+    """
     sides = {"script": script, "notebook": book}
     if source is not None and sides[source] is None:
         missing = kata.stub if source == "script" else kata.notebook
@@ -96,15 +112,16 @@ def _truth(kata: Kata, script: bytes | None, book: bytes | None, source: str | N
     if source is not None:
         return source
     script_built, book_built = build.as_built(kata)
-    if script_built and book_built and agreed is None:
+    if script_built and book_built:
         return None
+    if script_built != book_built:
+        work, fresh = ("notebook", "script") if script_built else ("script", "notebook")
+        return fresh if _made(agreed, sides[work]) else work
     if _cells(_parse(_text(kata, script))) == _cells(_parse(script_text(_load(kata, book), None))):
         return None
     changed = _changed(agreed, script, book)
     if len(changed) == 1:
         return changed.pop()
-    if agreed is None and script_built != book_built:
-        return "notebook" if script_built else "script"
     raise Conflict(
         f"{kata.say(kata.stub)} and {kata.say(kata.notebook)} have both changed, and they differ. Both are as you left "
         f"them. Say which one is right: `{typed(f'sync {kata.name} --from script')}` or "
@@ -132,11 +149,10 @@ def _state(kata: Kata) -> Path:
     return kata.home / "sync.json"
 
 
-def _read(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
+def _read(kata: Kata, path: Path) -> bytes | None:
+    if why := files.fault(path):
+        raise SyncError(f"{kata.say(path)} {why}")
+    return path.read_bytes() if path.exists() else None
 
 
 def _text(kata: Kata, script: bytes) -> str:
@@ -218,7 +234,7 @@ def _write(kata: Kata, target: Path, old: bytes | None, new: str, origin: Path, 
     elif not ours:
         kept = files.keep(folder, target, old, COPIES)
         said += f" (before: {kata.say(kept)})"
-    if _read(target) != old:
+    if _read(kata, target) != old:
         raise SyncError(f"{kata.say(target)} was saved by another program just now: nothing was written, run it again")
     files.write_atomic(target, new)
     files.prune(folder, target)

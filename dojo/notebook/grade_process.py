@@ -20,7 +20,7 @@ def main() -> None:
         from dojo.grading.parallel import side_by_side
         from dojo.judge.protocol import PickledCells
         from dojo.notebook import html
-        from dojo.practice import history
+        from dojo.practice import history, progress
         from dojo.verdict.screen.terminal import Screen
 
         kata = catalog.one(given["kata"])
@@ -29,6 +29,7 @@ def main() -> None:
         text = io.StringIO()
         screen = Screen(text, force_plain=True)
         verdict = side_by_side([entry], Options(fresh_seed(given["seed"])), server, screen)[0]
+        verdict.help = progress.aid(kata, entry.source).words
     finally:
         server.close()
     history.record([(kata, entry.source, verdict)])

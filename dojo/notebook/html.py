@@ -22,8 +22,10 @@ def of(verdict: Verdict) -> str:
     seen = [check for check in verdict.checks if check.outcome is not Outcome.DESELECTED]
     failed = [check for check in seen if not check.outcome.harmless]
     counted = f", {len(seen) - len(failed)} of {len(seen)} checks" if seen else ""
+    helped = f" {verdict.help}" if verdict.help and verdict.verdict == "passed" else ""
     head = (
-        f'<b>{esc(verdict.kata)}: <span class="{css_class(verdict.state)}">{esc(verdict.state)}</span></b>{counted} '
+        f'<b>{esc(verdict.kata)}: <span class="{css_class(verdict.state)}">{esc(verdict.state)}</span>{helped}</b>'
+        f"{counted} "
         f'<span class="none">in {verdict.seconds:.1f} s · {esc(verdict.device)} · torch {esc(verdict.torch)} · '
         f"seed {verdict.seed}</span>"
     )

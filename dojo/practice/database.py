@@ -1,4 +1,4 @@
-"""The history database: every grade, mock and hunt of this user, with the attempt's text, and answers to questions.
+"""The history database: every grade, mock and hunt of this user, with the attempt's text, answers to questions, help.
 
 It is also what knows passes.
 Nothing here may keep a verdict from its reader: `remember` answers with a sentence when it could not write.
@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, astuple, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dojo.content.catalog import Trouble
 from dojo.verdict.types import Outcome
 
-VERSION = 2
+VERSION = 3
 PATIENCE = 5.0  # seconds to wait for another grading that writes just now
 
 TABLES = {  # by the version that brought them
@@ -50,11 +50,33 @@ create table answer (
     text text not null           -- as typed; nothing where it was said aloud
 );
 """,
+    3: """
+alter table attempt add column shown integer not null default 0;
+create table help (
+    at real not null,            -- seconds since 1970, UTC
+    kata text not null,
+    kind text not null,          -- hint, solution, or fresh for a fresh stub
+    number integer not null      -- of the hint, from 1; else 0
+);
+""",
 }
 
 
 class Unreadable(Trouble):
     """The database cannot be used; the message says why, where it is and what to do."""
+
+
+class Aid(NamedTuple):
+    """The help that an attempt had: how many hints, and whether the solution had been shown."""
+
+    hints: int = 0
+    shown: bool = False
+
+    @property
+    def words(self) -> str:
+        """As it follows "passed"; nothing without help."""
+        with_hints = f"with {self.hints} hint{'s' * (self.hints != 1)}" if self.hints else ""
+        return "after the solution was shown" if self.shown else with_hints
 
 
 @dataclass(frozen=True)
@@ -73,10 +95,15 @@ class Attempt:
     text: str
     details: dict[str, Any] = field(default_factory=dict)
     id: int | None = None
+    shown: bool = False  # the solution, by then
 
     @property
     def passed(self) -> bool:
         return self.verdict == "passed"
+
+    @property
+    def aid(self) -> Aid:
+        return Aid(self.hints, self.shown)
 
 
 @dataclass(frozen=True)
@@ -91,9 +118,21 @@ class Answer:
     text: str = ""
 
 
+@dataclass(frozen=True)
+class Help:
+    """A hint that was taken, the solution that was shown, or a fresh stub, by which help may cease to count."""
+
+    at: float
+    kata: str
+    kind: str
+    number: int = 0  # of the hint
+
+
+HINT, SOLUTION, FRESH = "hint", "solution", "fresh"
 RATINGS = ("again", "hard", "good", "easy")
 COLUMNS = [f.name for f in fields(Attempt)]
 ANSWER_COLUMNS = [f.name for f in fields(Answer)]
+HELP_COLUMNS = [f.name for f in fields(Help)]
 LAST = "select id from (select id, max(at) from attempt group by kata, kind, verdict)"
 BRIEF = {"failing": "'[]'", "details": "'{}'", "text": f"case when id in ({LAST}) then text else '' end"}
 JSON = ("tiers", "failing", "details")
@@ -120,18 +159,15 @@ def place() -> Path:
     return home() / "attempts.sqlite"
 
 
-def remember(attempts: Iterable[Attempt]) -> str | None:
-    """Write attempts down, all or none; returns None, or a sentence that says why it could not be done."""
-    return _write({"attempt": (COLUMNS, [_row(attempt) for attempt in attempts])})
-
-
-def remember_answer(answer: Answer) -> str | None:
-    """Write an answer down; returns None, or a sentence that says why it could not be done."""
-    return _write({"answer": (ANSWER_COLUMNS, [list(astuple(answer))])})
-
-
-def _write(rows: dict[str, tuple[list[str], list[list[Any]]]]) -> str | None:
-    """Add rows to tables, all or none."""
+def remember(
+    attempts: Iterable[Attempt] = (), answers: Iterable[Answer] = (), helps: Iterable[Help] = ()
+) -> str | None:
+    """Write all of it down, or nothing; returns None, or a sentence that says why it could not be done."""
+    rows = {
+        "attempt": (COLUMNS, [_row(attempt) for attempt in attempts]),
+        "answer": (ANSWER_COLUMNS, [list(astuple(answer)) for answer in answers]),
+        "help": (HELP_COLUMNS, [list(astuple(each)) for each in helps]),
+    }
     try:
         with _open(write=True) as database:
             for table, (columns, values) in rows.items():
@@ -144,13 +180,13 @@ def _write(rows: dict[str, tuple[list[str], list[list[Any]]]]) -> str | None:
 
 def answers() -> list[Answer]:
     """Every answer, oldest first. Raises Unreadable."""
-    if not _begun():
-        return []
-    with _open() as database:
-        if database.execute("pragma user_version").fetchone()[0] < 2:  # nothing has been written since
-            return []
-        rows = database.execute(f"select {', '.join(ANSWER_COLUMNS)} from answer order by at, id").fetchall()
-    return [Answer(*row) for row in rows]
+    return [Answer(*row) for row in _rows("answer", ANSWER_COLUMNS, since=2)]
+
+
+def helps(kata: str | None = None) -> list[Help]:
+    """All help, or that with one kata, oldest first. Raises Unreadable."""
+    found = [Help(*row) for row in _rows("help", HELP_COLUMNS, since=3)]
+    return [each for each in found if kata in (None, each.kata)]
 
 
 def recall_all(kata: str | None = None) -> list[Attempt]:
@@ -180,58 +216,6 @@ def scores(attempts: Iterable[Attempt]) -> dict[int, dict[str, str]]:
     return found
 
 
-def export(path: Path) -> tuple[int, int]:
-    """Write everything to a file of JSON Lines; returns how many attempts there were, and how many answers."""
-    from dojo.content import files
-
-    attempts, given = recall_all(), answers()
-    lines = [json.dumps(asdict(a)) for a in attempts] + [json.dumps(asdict(a)) for a in given]
-    files.write_atomic(path, "".join(f"{line}\n" for line in lines))
-    return len(attempts), len(given)
-
-
-def take_in(path: Path) -> tuple[int, int, int]:
-    """Add the attempts and answers of a file of JSON Lines that are not known yet.
-
-    Returns how many attempts and how many answers were new, and how many of both not. Raises Unreadable when a line is
-    neither; then nothing is added.
-    """
-    known = {*map(_key, recall_all()), *map(_key, answers())}
-    attempts, given, old = list[list[Any]](), list[list[Any]](), 0
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Unreadable(f"{path} cannot be read: {error}") from None
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            told = json.loads(line)
-            each = Answer(**told) if "question" in told else Attempt(**told | {"id": None})
-            row, key = [*astuple(each)] if isinstance(each, Answer) else _row(each), _key(each)
-            if isinstance(each, Answer) and each.rating not in RATINGS:
-                raise ValueError(f"'{each.rating}' is no rating")
-        except (ValueError, TypeError, AttributeError) as error:
-            raise Unreadable(
-                f"{path}, line {number}, is no attempt and no answer: {error}. Nothing was taken in."
-            ) from None
-        if key in known:
-            old += 1
-        else:
-            known.add(key)
-            (given if isinstance(each, Answer) else attempts).append(row)
-    trouble = _write({"attempt": (COLUMNS, attempts), "answer": (ANSWER_COLUMNS, given)}) if attempts or given else None
-    if trouble:
-        raise Unreadable(trouble)
-    return len(attempts), len(given), old
-
-
-def _key(each: Attempt | Answer) -> tuple[float, str, str, str]:
-    """What tells an attempt, or an answer, from every other."""
-    kind = each.question if isinstance(each, Answer) else each.kind
-    return float(each.at), str(each.kata), kind, each.text
-
-
 def _begun() -> bool:
     return place().exists() and place().stat().st_size > 0
 
@@ -240,9 +224,26 @@ def _recall(columns: list[str], kata: str | None = None) -> list[Attempt]:
     if not _begun():
         return []
     with _open() as database:
+        if _version(database) < 3:
+            columns = ["0" if column == "shown" else column for column in columns]
         where, words = ("where kata = ?", (kata,)) if kata else ("", ())
         rows = database.execute(f"select {', '.join(columns)} from attempt {where} order by at, id", words).fetchall()
     return [_attempt(row) for row in rows]
+
+
+def _rows(table: str, columns: list[str], since: int) -> list[tuple]:
+    """All of a table, oldest first; nothing of a database of before the version that brought it."""
+    if not _begun():
+        return []
+    with _open() as database:
+        if _version(database) < since:
+            return []
+        return database.execute(f"select {', '.join(columns)} from {table} order by at, rowid").fetchall()
+
+
+def _version(database: sqlite3.Connection) -> int:
+    version: int = database.execute("pragma user_version").fetchone()[0]
+    return version
 
 
 @contextmanager
@@ -252,7 +253,7 @@ def _open(write: bool = False) -> Iterator[sqlite3.Connection]:
         if write:
             path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, timeout=PATIENCE)) as database:
-            version = database.execute("pragma user_version").fetchone()[0]
+            version = _version(database)
             if version > VERSION:
                 raise Unreadable(
                     f"{path} was made by a newer dojo (format {version}, this one knows {VERSION}): update"
@@ -262,7 +263,7 @@ def _open(write: bool = False) -> Iterator[sqlite3.Connection]:
                 database.execute("pragma synchronous = full")
                 with database:  # one transaction: a crash leaves all of it or nothing
                     database.execute("begin immediate")
-                    had = database.execute("pragma user_version").fetchone()[0]
+                    had = _version(database)
                     for statement in (s for v, table in TABLES.items() if v > had for s in table.split(";\n")):
                         database.execute(statement)
                     database.execute(f"pragma user_version = {VERSION}")
@@ -285,4 +286,4 @@ def _row(attempt: Attempt) -> list[Any]:
 
 def _attempt(row: tuple) -> Attempt:
     values = dict(zip(COLUMNS, row, strict=True))
-    return Attempt(**values | {name: json.loads(values[name]) for name in JSON})
+    return Attempt(**values | {name: json.loads(values[name]) for name in JSON} | {"shown": bool(values["shown"])})

@@ -4,34 +4,41 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from dojo.content import catalog, files, sync
 from dojo.content.catalog import Kata, Trouble, typed
 from dojo.practice import database, progress, schedule
-from dojo.practice.database import Attempt
+from dojo.practice.database import HINT, SOLUTION, Aid, Answer, Attempt, Help, Unreadable
 from dojo.verdict.types import Tier, state_of
 
 if TYPE_CHECKING:
     from dojo.verdict.types import Verdict
 
-LINE = "{:>3}  {:<16}  {:<5}  {:<11}  {:>5}  {:>6}  {:>5}  {:>7}  {:>5}"
-HEADS = (*Tier, "minutes", "hints")
+LINE = "{:>3}  {:<16}  {:<5}  {:<11}  {:>5}  {:>6}  {:>5}  {:>5}  {:>7}"
+HEADS = (*Tier, "min", "help")
 COLOURS = {"---": "bold", "+++": "bold", "-": "red", "+": "green", "@": "cyan"}
 
 
 def record(
-    graded: Iterable[tuple[Kata, str, Verdict]],
+    graded: Sequence[tuple[Kata, str, Verdict]],
     kind: str = "grade",
     spent: float | None = None,
-    hints: int | None = None,
+    aid: Aid | None = None,
 ) -> None:
-    """Remember gradings, each a kata, the attempt's text and the verdict; a trouble is told and stops nothing."""
+    """Remember gradings, each a kata, the attempt's text and the verdict; a trouble is told and stops nothing.
+
+    Without an `aid` it is the help that counts for this text.
+    """
+    helped = {kata.name: progress.aid(kata, source) if aid is None else aid for kata, source, _ in graded}
     attempts = [
         Attempt(
             at=time.time(),
@@ -46,7 +53,8 @@ def record(
             ],
             seconds=verdict.seconds,
             spent=spent,
-            hints=progress.hints_taken(kata) if hints is None else hints,
+            hints=helped[kata.name].hints,
+            shown=helped[kata.name].shown,
             text=source,
             details=verdict.to_json(pictures=True),
         )
@@ -94,10 +102,10 @@ def questions_due(katas: Mapping[str, Kata]) -> list[str]:
 def main(args: argparse.Namespace) -> int:
     """List, compare, restore, export or import attempts."""
     if args.export:
-        print(f"{counted(*database.export(args.export))} written to {args.export}")
+        print(f"{counted(*export(args.export))} written to {args.export}")
         return 0
     if getattr(args, "import"):
-        *new, old = database.take_in(getattr(args, "import"))
+        *new, old = take_in(getattr(args, "import"))
         print(f"{counted(*new)} taken in; known already: {old}")
         return 0
     if not args.name:
@@ -114,6 +122,65 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
+def export(path: Path) -> tuple[int, int]:
+    """Write everything to a file of JSON Lines; returns how many attempts there were, and how many answers.
+
+    Help goes with it, uncounted.
+    """
+    attempts, given, helped = _everything()
+    everything: list[Attempt | Answer | Help] = [*attempts, *given, *helped]
+    lines = [json.dumps(asdict(each)) for each in everything]
+    files.write_atomic(path, "".join(f"{line}\n" for line in lines))
+    return len(attempts), len(given)
+
+
+def take_in(path: Path) -> tuple[int, int, int]:
+    """Add what a file of JSON Lines holds and is not known yet.
+
+    Returns how many attempts and how many answers were new, and how many of both not; help comes with them, uncounted.
+    Raises Unreadable when a line is none of these; then nothing is added.
+    """
+    known = {_key(each) for of_a_kind in _everything() for each in of_a_kind}
+    new: dict[type, list[Any]] = {Attempt: [], Answer: [], Help: []}
+    old = 0
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Unreadable(f"{path} cannot be read: {error}") from None
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            told = json.loads(line)
+            kind = Answer if "question" in told else Help if "number" in told else Attempt
+            each = kind(**told | ({"id": None} if kind is Attempt else {}))
+            key = _key(each)
+            if isinstance(each, Answer) and each.rating not in database.RATINGS:
+                raise ValueError(f"'{each.rating}' is no rating")
+        except (ValueError, TypeError, AttributeError) as error:
+            raise Unreadable(
+                f"{path}, line {number}, is no attempt and no answer: {error}. Nothing was taken in."
+            ) from None
+        if key in known:
+            old += kind is not Help
+        else:
+            known.add(key)
+            new[kind].append(each)
+    if any(new.values()) and (trouble := database.remember(*new.values())):
+        raise Unreadable(trouble)
+    return len(new[Attempt]), len(new[Answer]), old
+
+
+def _everything() -> tuple[list[Attempt], list[Answer], list[Help]]:
+    return database.recall_all(), database.answers(), database.helps()
+
+
+def _key(each: Attempt | Answer | Help) -> tuple[float, str, str, str]:
+    """What tells an attempt, an answer or help from every other."""
+    kind = each.question if isinstance(each, Answer) else each.kind
+    return float(each.at), str(each.kata), kind, str(each.number) if isinstance(each, Help) else each.text
+
+
 def listing(kata: Kata) -> str:
     """The attempts at a kata, a numbered line each."""
     attempts = [attempt for attempt in database.recall_brief() if attempt.kata == kata.name]
@@ -123,12 +190,13 @@ def listing(kata: Kata) -> str:
     minutes = {
         id(a): (a.spent or a.at - s.attempts[0].at) / 60 for s in schedule.sittings(attempts) for a in s.attempts
     }
-    lines = [f"{kata.title} ({kata.name}): {standing.state}", "", LINE.format("", "when", "kind", "verdict", *HEADS)]
+    lines = [f"{kata.title} ({kata.name}): {standing.told}", "", LINE.format("", "when", "kind", "verdict", *HEADS)]
     for number, attempt in enumerate(attempts, 1):
         counted = scores.get(attempt.id or 0, {})
         tiers = [counted.get(tier, attempt.tiers.get(tier, "")) for tier in Tier]
         spent = minutes[id(attempt)]
-        rest = [*tiers, f"{spent:.1f}" if spent else "", attempt.hints or ""]
+        helped = "shown" if attempt.shown else attempt.aid.words.removeprefix("with ")
+        rest = [*tiers, f"{spent:.1f}" if spent else "", helped]
         lines.append(LINE.format(number, when(attempt), attempt.kind, word(attempt), *rest))
     diff = f"`{typed(f'history {kata.name} --diff 1 {len(attempts)}')}` compares, `--restore N` brings one back."
     alone = f"`{typed(f'history {kata.name} --restore 1')}` brings it back."
@@ -142,12 +210,12 @@ def overview() -> str:
     standings = {name: each for name, each in progress.standings(katas.values()).items() if each.gradings or each.hunts}
     if not standings:
         return f"nothing is remembered yet. Gradings are kept in {database.place()}."
-    lines = [f"{'kata':<18}  {'state':<20}  attempts  passed  last"]
+    lines = [f"{'kata':<18}  {'state':<23}  attempts  passed  last"]
     for name, standing in standings.items():
         if standing.last:
             passes = sum(attempt.passed for attempt in standing.gradings)
             count = f"{len(standing.gradings):>8}  {passes:>6}"
-            lines.append(f"{name:<18}  {standing.state:<20}  {count}  {when(standing.last)}")
+            lines.append(f"{name:<18}  {standing.told:<23}  {count}  {when(standing.last)}")
     hunts = progress.hunts(standings)
     lines += ["", f"hunts solved, which change no state: {hunts}"] if hunts else []
     return "\n".join([*lines, "", f"kept in {database.place()}; `{typed('history NAME')}` lists a kata's attempts."])
@@ -204,7 +272,8 @@ def counted(attempts: int, answers: int = 0) -> str:
 def restore(kata: Kata, attempt: Attempt) -> str:
     """Put an attempt's text back into the kata's stub; what was there is kept. Returns the sentence that says where.
 
-    Raises Trouble for what a hunt left: that is the solution, and graded in the stub it would pass as the user's own.
+    The help that it had counts again. Raises Trouble for what a hunt left: that is the solution, and graded in the stub
+    it would pass as the user's own.
     """
     if attempt.kind == "hunt":
         raise Trouble(f"the attempt of {when(attempt)} is a hunt's: its text is the solution, not yours to be graded")
@@ -213,8 +282,12 @@ def restore(kata: Kata, attempt: Attempt) -> str:
         copy = files.keep(kata.home / "kept", kata.stub, kata.stub.read_bytes())
         kept = f"; what was there is in {kata.say(copy)}"
     files.write_atomic(kata.stub, attempt.text)
+    helped = [Help(time.time(), kata.name, HINT, number) for number in range(1, attempt.hints + 1)]
+    helped += [Help(time.time(), kata.name, SOLUTION)] if attempt.shown else []
+    if helped:
+        progress.note(helped)
     try:
-        sync.sync(kata, "script")
+        sync.sync(kata, "script", opened=True)
     except sync.SyncError as error:
         print(f"dojo: {error}", file=sys.stderr)
     return f"{kata.say(kata.stub)} is the attempt of {when(attempt)} again{kept}."

@@ -1,7 +1,13 @@
-"""How a kata stands for its user, which all that speaks of progress asks here; hints, the answer, a fresh start."""
+"""How a kata stands for its user, which all that speaks of progress asks here; hints, the answer, a fresh start.
+
+Help stays on the record: hints and a look at the solution count for what is passed after them, until work begins from
+a fresh stub, by `reset` or in a mock, a day or more after the last of them.
+"""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,10 +16,12 @@ from enum import StrEnum
 from dojo.content import build, files, master, sync
 from dojo.content.catalog import Kata, typed
 from dojo.practice import database, schedule
-from dojo.practice.database import Attempt, Unreadable
+from dojo.practice.database import FRESH, HINT, SOLUTION, Aid, Attempt, Help, Unreadable
 from dojo.practice.schedule import Memory
 from dojo.verdict.types import CORE_ALONE, Tier
 
+REST = 86400.0  # seconds between the last help and a fresh stub, for which that help no longer counts
+HELPED = "with help"
 JUDGED = ("passed", "failed", "broken")  # of an untouched file there is nothing to say
 
 
@@ -55,6 +63,18 @@ class Standing:
         return any(attempt.passed for attempt in self.gradings)
 
     @property
+    def helped(self) -> bool:
+        """Whether the kata was passed, but never without help."""
+        return self.passed and all(any(attempt.aid) for attempt in self.gradings if attempt.passed)
+
+    @property
+    def told(self) -> str:
+        """The state in the words that are shown: what was only ever passed with help says so."""
+        if not self.helped:
+            return self.state
+        return f"passed {HELPED}" if self.state is State.PASSED else self.state.replace("passed", HELPED)
+
+    @property
     def due(self) -> datetime | None:
         """When it is to be practised again: at once after a failure; None as long as it has not been tried."""
         if self.last is None or self.memory is None:
@@ -74,9 +94,12 @@ def standings(
 
 def tally(found: Collection[Standing]) -> str:
     """How many katas are passed, in words."""
-    failed = sum(standing.state is State.FAILED_SINCE for standing in found)
-    since = f", {failed} of them failed since" if failed else ""
-    return f"{sum(standing.passed for standing in found)} of {len(found)} passed{since}"
+    counts = {
+        HELPED: sum(standing.helped for standing in found),
+        "failed since": sum(standing.state is State.FAILED_SINCE for standing in found),
+    }
+    of_them = "".join(f", {count} of them {what}" for what, count in counts.items() if count)
+    return f"{sum(standing.passed for standing in found)} of {len(found)} passed{of_them}"
 
 
 def hunts(found: Mapping[str, Standing]) -> str:
@@ -116,7 +139,10 @@ def _edited(kata: Kata, work: list[str], gradings: Sequence[Attempt]) -> bool:
 
 def _work(kata: Kata) -> list[str] | None:
     """The code of the user's own attempt, of the script or of the notebook where that is newer; None without work."""
-    script = kata.stub.read_bytes().decode("utf-8-sig", "replace") if kata.stub.exists() else None
+    try:
+        script: str | None = kata.stub.read_bytes().decode("utf-8-sig", "replace")
+    except OSError:  # missing, or told by the command that needs it
+        script = None
     work = None if script is None or master.is_untouched(kata, script.replace("\r\n", "\n")) else [script]
     changed = sync.pending(kata) if kata.notebook.exists() else set()
     if "notebook" in changed and (work is None or "script" not in changed) and not build.as_built(kata)[1]:
@@ -128,7 +154,8 @@ def _work(kata: Kata) -> list[str] | None:
 def next_hint(kata: Kata, again: bool = False) -> str:
     """The next hint in Markdown, which then counts as taken; `again` starts over with the first."""
     hints = master.hints(kata)
-    seen = 0 if again else hints_taken(kata)
+    found = files.read_state(kata.home / "hints.json").get(kata.name)
+    seen = found if isinstance(found, int) and not again else 0
     if seen >= len(hints):
         return (
             f"{kata.name} has no more hints than the {len(hints)} you have seen.\n\n"
@@ -136,6 +163,7 @@ def next_hint(kata: Kata, again: bool = False) -> str:
             f"`{typed(f'reveal {kata.name} --spoil')}` is the answer."
         )
     files.update_state(kata.home / "hints.json", kata.name, seen + 1)
+    note([Help(time.time(), kata.name, HINT, seen + 1)])
     return f"{kata.title}: hint {seen + 1} of {len(hints)}\n\n{hints[seen]}"
 
 
@@ -146,8 +174,8 @@ def after_pass(kata: Kata, katas: Mapping[str, Kata]) -> list[str]:
     done = sum(found[name].passed for name in track)
     minutes = schedule.minutes_to_pass(found[kata.name].gradings)
     took = [f"{minutes:.0f} min, par is {kata.minutes}" if minutes is not None else f"par is {kata.minutes} min"]
-    count = hints_taken(kata)
-    hinted = f"{count} hint{'s' * (count != 1)}" if count else "no hint"
+    last = found[kata.name].last
+    hinted = (last.aid.words if last else "").removeprefix("with ") or "no hint"
     upcoming = [due.kata.name for due in schedule.propose(katas, found) if due.kata != kata][:1]
     steps = {f"reveal {kata.name}": "the explained solution", f"quiz {kata.name}": "what interviewers ask next"}
     steps |= {f"show {name}": "the kata that comes next" for name in upcoming}
@@ -158,10 +186,42 @@ def after_pass(kata: Kata, katas: Mapping[str, Kata]) -> list[str]:
     ]
 
 
-def hints_taken(kata: Kata) -> int:
-    """How many hints the user has seen since the stub was fresh."""
-    seen = files.read_state(kata.home / "hints.json").get(kata.name)
-    return seen if isinstance(seen, int) else 0
+def aid(kata: Kata, text: str | None = None, begun: float | None = None) -> Aid:
+    """The help that counts for an attempt of this text, or for a mock that has begun at this time.
+
+    An answer that has passed without help is not helped by a later look at the solution.
+    """
+    try:
+        events = database.helps(kata.name)
+        before = [a for a in database.recall_brief() if (a.kata, a.passed) == (kata.name, True)] if events else []
+    except Unreadable:
+        return Aid()  # who records the verdict says why
+    alone = [a.text for a in before if a.kind != "hunt" and a.text and not any(a.aid)]
+    if text is not None and alone:
+        given = master.answer(kata, [text])
+        if text in alone or (given and any(given == master.answer(kata, [other]) for other in alone)):
+            return Aid()
+    events += [Help(begun, kata.name, FRESH)] if begun is not None else []
+    hints, shown, last = set[int](), False, 0.0
+    for each in sorted(events, key=lambda event: event.at):
+        if each.kind != FRESH:
+            last = each.at
+            shown |= each.kind == SOLUTION
+            hints |= {each.number} if each.kind == HINT else set()
+        elif each.at - last >= REST:
+            hints, shown = set(), False
+    return Aid(len(hints), shown)
+
+
+def note(given: Iterable[Help]) -> None:
+    """Put help on the record; a trouble is told and stops nothing."""
+    if trouble := database.remember(helps=given):
+        print(f"dojo: {trouble}", file=sys.stderr)
+
+
+def note_solution(kata: Kata) -> None:
+    """Put on the record that the user is shown the solution now."""
+    note([Help(time.time(), kata.name, SOLUTION)])
 
 
 def stays_hidden(kata: Kata, spoil: bool) -> str:
@@ -182,8 +242,10 @@ def stays_hidden(kata: Kata, spoil: bool) -> str:
 
 def revealed(kata: Kata, spoil: bool = False) -> str:
     """The solution and what there is to say about it, in Markdown; or why it stays hidden."""
-    code = master.solution_code(master.read_text(kata.master))
-    return stays_hidden(kata, spoil) or f"```python\n{code}```\n\n{master.explanation(kata)}"
+    if hidden := stays_hidden(kata, spoil):
+        return hidden
+    note_solution(kata)
+    return f"```python\n{master.solution_code(master.read_text(kata.master))}```\n\n{master.explanation(kata)}"
 
 
 def reset(kata: Kata) -> str:
@@ -196,6 +258,7 @@ def reset(kata: Kata) -> str:
     build.write_fresh(kata)
     sync.record(kata)
     files.update_state(kata.home / "hints.json", kata.name, None)
+    note([Help(time.time(), kata.name, FRESH)])
     if not kept:
         return f"{kata.say(kata.stub)} is a fresh stub; there was no work to keep."
     return f"{kata.say(kata.stub)} is a fresh stub; what you had is in {' and '.join(map(kata.say, kept))}."

@@ -10,7 +10,7 @@ from datetime import datetime
 from dojo.content import catalog
 from dojo.content.catalog import Kata, typed
 from dojo.practice import database, progress, schedule
-from dojo.practice.database import Attempt
+from dojo.practice.database import Aid, Attempt
 from dojo.practice.progress import Standing, State
 from dojo.verdict.page.html import css_class, esc, verdict_section, write
 
@@ -44,13 +44,16 @@ def of_history(attempts: list[Attempt]) -> str:
 
 
 def _table(katas: dict[str, Kata], standings: dict[str, Standing]) -> str:
-    heads = ("track", "kata", "state", "trend", "attempts", "hints", "best minutes", "par", "due")
+    heads = ("track", "kata", "state", "trend", "attempts", "help", "best minutes", "par", "due")
     rows = []
     for kata in katas.values():
         standing = standings[kata.name]
         own, date = standing.gradings, standing.due
         trend = "".join(f'<i class="{css_class(a.verdict)}" title="{esc(a.verdict)}"></i>' for a in own[-12:])
-        green = [s.taken / 60 for s in schedule.sittings(own) if s.end.passed and s.taken]
+        green = [s.taken / 60 for s in schedule.sittings(own) if s.end.passed and not s.end.shown and s.taken]
+        css = "" if standing.helped else STYLES.get(standing.state, "")
+        most = max((a.aid for a in own), key=lambda aid: (aid.shown, aid.hints), default=Aid())
+        helped = most.words.removeprefix("with ").removeprefix("after the ")
         best = f"{min(green):.1f}" if green else ""
         late = date is not None and date <= datetime.now(date.tzinfo)
         when = "" if date is None else "now" if late else date.astimezone().strftime("%Y-%m-%d")
@@ -58,10 +61,10 @@ def _table(katas: dict[str, Kata], standings: dict[str, Standing]) -> str:
         cells = [
             f"<td>{esc(kata.track)}</td>",
             f'<th scope="row">{esc(kata.name)}</th>',
-            f'<td><span class="{STYLES.get(standing.state, "")}">{esc(standing.state)}</span></td>',
+            f'<td><span class="{css}">{esc(standing.told)}</span></td>',
             f'<td class="trend" data-sort="{sum(a.passed for a in own)}" aria-label="{_trend(own)}">{trend}</td>',
             f'<td class="n">{len(own) or ""}</td>',
-            f'<td class="n">{max((a.hints for a in own), default=0) or ""}</td>',
+            f'<td class="n" data-sort="{most.hints + 99 * most.shown}">{helped}</td>',
             f'<td class="n">{best}</td>',
             f'<td class="n">{kata.minutes}</td>',
             f'<td data-sort="{order}">{when}</td>',
@@ -90,7 +93,7 @@ def _times(katas: dict[str, Kata], standings: dict[str, Standing]) -> str:
     points = []
     for name, standing in standings.items():
         for sitting in schedule.sittings(standing.gradings):
-            if sitting.end.passed and sitting.taken > 0:
+            if sitting.end.passed and not sitting.end.shown and sitting.taken > 0:
                 points.append((sitting.end.at, sitting.taken / 60 / katas[name].minutes, name, sitting.taken / 60))
     if not points:
         return ""

@@ -26,7 +26,12 @@ if TYPE_CHECKING:
     from dojo.practice.progress import Standing
 
 SITTING = 2 * 3600.0  # seconds of pause after which a new sitting begins
-RATED = {"Hard": "passed with hints", "Good": "passed after par", "Easy": "passed"}
+RATED = {
+    "Again": "passed after the solution was shown",
+    "Hard": "passed with hints",
+    "Good": "passed after par",
+    "Easy": "passed",
+}
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,7 @@ def minutes_to_pass(attempts: Sequence[Attempt]) -> float | None:
 
 def rating(sitting: Sitting, par: float) -> str:
     """How it went, in the scheduler's words; `par` in seconds."""
-    if not sitting.end.passed:
+    if not sitting.end.passed or sitting.end.shown:
         return "Again"
     if sitting.end.hints:
         return "Hard"

@@ -122,6 +122,7 @@ class Verdict:
     repeat: str = ""  # the command that grades the same again
     error_ratio: float = 0.0  # the largest error seen, in units of the allowed error
     remarks: list[str] = field(default_factory=list)  # of an attempt with a test: what is told whether it passed or not
+    help: str = ""  # that its user had, in words that follow "passed": `with 2 hints`
     let_through: list[str] = field(default_factory=list)  # names of the mistakes that its test accepts; an answer
 
     @property
@@ -143,19 +144,24 @@ class Verdict:
     def to_json(self, pictures: bool = False) -> dict[str, Any]:
         """The object that `--json` writes for this kata, with the pictures of failed checks if asked for."""
         remarks = {"remarks": self.remarks} if self.remarks else {}
-        return remarks | {
-            "kata": self.kata,
-            "attempt": self.attempt,
-            "verdict": self.verdict,
-            "message": self.message,
-            "tiers": self.tiers,
-            "checks": [c.to_json(pictures) for c in self.checks if c.outcome is not Outcome.DESELECTED],
-            "device": self.device,
-            "torch": self.torch,
-            "seconds": round(self.seconds, 3),
-            "seed": self.seed,
-            "used": self.error_ratio if math.isfinite(self.error_ratio) else None,
-        }
+        helped = {"help": self.help} if self.help else {}
+        return (
+            remarks
+            | helped
+            | {
+                "kata": self.kata,
+                "attempt": self.attempt,
+                "verdict": self.verdict,
+                "message": self.message,
+                "tiers": self.tiers,
+                "checks": [c.to_json(pictures) for c in self.checks if c.outcome is not Outcome.DESELECTED],
+                "device": self.device,
+                "torch": self.torch,
+                "seconds": round(self.seconds, 3),
+                "seed": self.seed,
+                "used": self.error_ratio if math.isfinite(self.error_ratio) else None,
+            }
+        )
 
 
 CORE_ALONE = "core right"

@@ -8,6 +8,7 @@ import random
 import shutil
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,8 @@ from typing import TYPE_CHECKING
 from dojo.content import catalog, master
 from dojo.content.catalog import Kata, Trouble, typed
 from dojo.grading.options import fresh_seed, read
-from dojo.practice import history
+from dojo.practice import history, progress
+from dojo.practice.database import HINT, Help
 from dojo.practice.interview import questions, scorecard, timed_session
 from dojo.practice.interview.status_line import keys
 from dojo.practice.interview.timed_session import End, Runner, TimedSession
@@ -178,6 +180,9 @@ def hold(
     from dojo.verdict.screen.terminal import Screen
 
     screen = Screen(sys.stdout)
+    if not args.no_record:
+        for name in held.katas:  # a hunt hands over the solution
+            progress.note_solution(catalog.katas()[name])
     # In a hunt the name of the mistake is the answer.
     with started or ResidentGrader(fresh_seed(), diagnose=False) as grader:
         final = write_code(held, args, grader, screen)
@@ -202,7 +207,11 @@ def write_code(
     told = SILENT if held.silent else "Every save is graded."
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 120
     print(f"\n{textwrap.fill(f'{spoken(held.left)} from now. {told}', width)}\n{keys(held)}\n", flush=True)
-    if timed_session.hold(runner) is End.OPEN:
+    end = timed_session.hold(runner)
+    if not args.no_record:
+        taken = [(name, number) for name, count in held.hints.items() for number in range(1, count + 1)]
+        progress.note(Help(time.time(), name, HINT, number) for name, number in taken)
+    if end is End.OPEN:
         return None
     print(f"\n{held.end}. The last saved files are graded once more, with fresh inputs.\n", flush=True)
     final = grade_once_more(held, grader, held.katas)
@@ -213,8 +222,9 @@ def write_code(
     if not args.no_record:
         for name, verdict in final.items():
             green = scorecard.first((e for e in held.events if e.kata == name), "passed")
-            spent, hints = held.spent if green is None else green, held.hints.get(name, 0)
-            history.record([(known[name], read(held.path(name)), verdict)], kind=held.kind, spent=spent, hints=hints)
+            spent = held.spent if green is None else green
+            graded = (known[name], read(held.path(name)), verdict)
+            history.record([graded], kind=held.kind, spent=spent, aid=scorecard.aid(held, known[name]))
     return final
 
 
@@ -228,6 +238,7 @@ def grade_once_more(held: TimedSession, grader: ResidentGrader, names: Sequence[
             print(f"dojo: {trouble}")
             continue
         final[name] = grader.grade(entry, replace(grader.options, seed=fresh_seed()))
+        final[name].help = scorecard.aid(held, catalog.katas()[name]).words
     return final
 
 

@@ -116,5 +116,5 @@ def _one(card: QuestionCard, screen: Screen) -> Answer | None:
 
 def remember(answer: Answer) -> None:
     """Keep an answer in the history; a trouble is told and stops nothing."""
-    if trouble := database.remember_answer(answer):
+    if trouble := database.remember(answers=[answer]):
         print(f"dojo: {trouble}", file=sys.stderr)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dojo.content import catalog, master
 from dojo.practice import database, progress
-from dojo.practice.database import Unreadable
+from dojo.practice.database import Aid, Unreadable
 from dojo.practice.interview.questions import LEFT
 from dojo.practice.interview.status_line import clock
 from dojo.verdict.screen.text import encodable, readable
@@ -48,14 +48,26 @@ def _card(held: TimedSession, kata: Kata, last: Verdict | None, earlier: Sequenc
         "hints": "none, as in an interview" if held.real else f"{held.hints.get(kata.name, 0)} of {_hints(kata)}",
         "earlier mocks": against_earlier(whole, earlier),
     }
+    if (helped := aid(held, kata)) != Aid(held.hints.get(kata.name, 0)):
+        rows["verdict"] += f", {helped.words}"
     longest = failed_longest(events, held.spent)
     if longest and longest[1] >= 1:
         rows["failed longest"] = f"{clock(longest[1])}, {longest[0]}"
     with contextlib.suppress(Unreadable):
-        rows["stands now"] = progress.standings([kata])[kata.name].state
+        rows["stands now"] = progress.standings([kata])[kata.name].told
     told = [f"  {label:<17}  {value}" for label, value in rows.items()]
     card = [f"{kata.title} ({kata.name})", *plot(events, held.spent, 60.0 * kata.minutes), *told, *_rated(held, kata)]
     return [row if len(row) <= WIDTH else f"{row[: WIDTH - 2].rstrip()} …" for row in card]
+
+
+def aid(held: TimedSession, kata: Kata) -> Aid:
+    """The help that counts in a session: its hints, and what came before unless the stub was fresh long after it.
+
+    In a hunt, whose solution is handed over, the hints alone.
+    """
+    mine = Aid(held.hints.get(kata.name, 0))
+    before = Aid() if held.kind == "hunt" else progress.aid(kata, begun=held.begun)
+    return Aid(max(mine.hints, before.hints), before.shown)
 
 
 def plot(events: Sequence[Event], spent: float, par: float) -> list[str]:

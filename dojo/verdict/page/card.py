@@ -25,9 +25,14 @@ def worth_sharing(verdict: Verdict) -> bool:
 
 
 def of(verdict: Verdict, title: str, level: int, par: int, minutes: float | None) -> str:
-    """The card of a verdict; `minutes` is what the kata took its user, None when nobody has seen it begin."""
+    """The card of a verdict, the help that it had included.
+
+    `minutes` is what the kata took its user, None when nobody has seen it begin.
+    """
     lacking = [tier for tier, word in verdict.tiers.items() if word != "passed"]
     said, css = (f"right; not yet {' and '.join(lacking)}", "part") if lacking else ("passed", "good")
+    if verdict.help:
+        said, css = f"{said}{',' * bool(lacking)} {verdict.help}", "part"
     time = f"{minutes:.0f} min, par {par} min" if minutes is not None else f"par {par} min"
     tiles = [_tile(tier, i, verdict.checks) for i, tier in enumerate(Tier)]
     lines = [
@@ -39,7 +44,7 @@ def of(verdict: Verdict, title: str, level: int, par: int, minutes: float | None
         _text(MARGIN, 58, 17, "quiet", f"dojo · {verdict.kata}"),
         _text(WIDTH - MARGIN, 58, 17, "quiet", f"level {level} of 5", anchor="end"),
         _text(MARGIN, 108, min(34, 860 // max(1, len(title))), "strong", title, weight=700),
-        _text(MARGIN, 144, 21, css, said if lacking else f"✓ {said}", weight=600),
+        _text(MARGIN, 144, min(21, 1080 // len(said)), css, said if lacking else f"✓ {said}", weight=600),
         *tiles,
         _text(MARGIN, 302, 19, "strong", time, weight=600),
         _text(WIDTH - MARGIN, 302, 17, "quiet", "katas of the language model", anchor="end"),

@@ -59,7 +59,8 @@ def verdict_section(details: dict[str, Any], opened: bool = False) -> str:
     checks = details.get("checks", [])
     bad = [check for check in checks if check["outcome"] not in HARMLESS]
     state = state_of(details["verdict"])
-    title = f"{details['kata']}: {state}, {len(checks) - len(bad)} of {len(checks)} checks passed"
+    helped = f" {details['help']}" if details.get("help") and state == "passed" else ""
+    title = f"{details['kata']}: {state}{helped}, {len(checks) - len(bad)} of {len(checks)} checks passed"
     said = details.get("message") or "Every check passed."
     body = failures(bad) or (f"<pre>{esc(said)}</pre>" if "\n" in said else f"<p>{esc(said)}</p>")
     is_open = " open" if opened and bad else ""

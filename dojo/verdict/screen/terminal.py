@@ -104,7 +104,7 @@ class Screen:
             styles = ["bold", VERDICT_STYLES.get(row[1], "bold"), *["" if i else "bold"] * (len(row) - 2)]
             self._line("", *zip(padded, styles, strict=True))
         for state in ("not started", "passed"):
-            if names := [v.kata for v in verdicts if v.state == state]:
+            if names := [v.kata + f" ({v.help})" * bool(v.help) for v in verdicts if v.state == state]:
                 style = VERDICT_STYLES[state]
                 self._line("", (f"{state}: ", style), (f"{len(names)} of {len(verdicts)}, {', '.join(names)}", ""))
         self._flush()
@@ -250,7 +250,8 @@ def _closing(v: Verdict) -> str:
         (o, sum(c.outcome is o for c in v.checks)) for o in (Outcome.UNDECIDED, Outcome.SKIPPED, Outcome.DESELECTED)
     )
     aside = ", ".join(f"{n} {o.value}" for o, n in counts if n)
-    return f", {len(checks)} check{'s' * (len(checks) != 1)} in {v.seconds:.1f} s{aside and f' ({aside})'}"
+    helped = f" {v.help}" if v.help and v.verdict == "passed" else ""
+    return f"{helped}, {len(checks)} check{'s' * (len(checks) != 1)} in {v.seconds:.1f} s{aside and f' ({aside})'}"
 
 
 RIGHT = {Tier.CORE: "right", Tier.ROBUST: "all", Tier.FAST: "green"}
