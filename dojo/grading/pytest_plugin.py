@@ -278,8 +278,8 @@ class Judging(GraderPlugin):
             check.outcome, check.sections = Outcome.SKIPPED, [Section(Label.EVENT, str(skipped))]
             raise
         except Exception as error:
-            if fault := unusable(item, subject.attempt, subject.reference, error):
-                self.failed(item, subject, check, fault)
+            if answer := unusable(item, subject.attempt, subject.reference, error):
+                self.failed(item, subject, check, answer)
             else:
                 told = f"our fault, not yours: the grader failed with {type(error).__name__}: {error}"
                 check.outcome, check.sections = Outcome.GRADER_ERROR, [Section(Label.EVENT, told)]
@@ -374,8 +374,8 @@ def fault_of(item: pytest.Function, attempt: Attempt, reference: Attempt, last_c
         fault.__context__ = fault.__cause__ = None  # their tracebacks would keep all that the check computed
         return fault.with_traceback(None) if not fault.outcome.harmless else None
     except Exception as error:
-        if fault := unusable(item, attempt, reference, error):
-            return fault
+        if answer := unusable(item, attempt, reference, error):
+            return answer
         raise
     return None
 

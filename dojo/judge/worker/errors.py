@@ -76,6 +76,8 @@ def operation(passed: TracebackType | None, files: Mapping[str, str]) -> list[st
         return []
     with suppress(Exception):  # a source that is not as it was run, or an object that answers nothing
         start, end, left, right = list(last.tb_frame.f_code.co_positions())[last.tb_lasti // 2]
+        if start is None or end is None:
+            return []
         lines = [linecache.getline(last.tb_frame.f_code.co_filename, n).encode() for n in range(start, end + 1)]
         lines[-1] = lines[-1][:right]
         lines[0] = lines[0][left:]
