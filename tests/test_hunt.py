@@ -64,6 +64,7 @@ def test_a_hunt_is_read_first_is_solved_by_the_right_lines_and_then_names_the_bu
     shown, status = terminal.run(["hunt", "causal_mask", "--bugs", "2", "--seed", "3"], steps, project)
     assert status == 0, shown
     assert "find the 2 bugs in hunts/" in shown
+    assert "to write" not in shown, "no test is asked for"
     state = json.loads((newest(project) / timed_session.STATE).read_text())
     before, _, after = shown.replace("\r\n", " ").partition("solved in")
     for bug in bugs("causal_mask", *state["planted"]["causal_mask"]):
@@ -203,6 +204,15 @@ def test_the_answer_is_the_diff_that_mends() -> None:
     assert right_line == "+    weights = torch.softmax(scores, dim=-1)"
     (right_line,) = bug_hunt.mended(KATAS["sdpa"], *bugs("sdpa", "no scale"))
     assert right_line == "+    scores = scores / math.sqrt(q.shape[-1])"
+
+
+def test_a_test_is_said_to_be_written_where_there_is_one(tmp_path: Path) -> None:
+    held = timed_session.TimedSession(tmp_path, "hunt", ["sdpa", "rope"], 60.0, mutants={"sdpa": [], "rope": []})
+    assert bug_hunt.tests_to_write(held) == ""
+    held.mutants["rope"] = ["angles in degrees"]
+    assert bug_hunt.tests_to_write(held).startswith("The test at the end of rope.py is yours to write: it accepts")
+    held.mutants["sdpa"] = ["no scale"]
+    assert bug_hunt.tests_to_write(held).startswith("The test at the end of sdpa.py and rope.py is yours to write")
 
 
 def test_what_the_user_changed_is_counted_in_lines(tmp_path: Path) -> None:

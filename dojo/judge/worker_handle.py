@@ -72,6 +72,7 @@ class Worker:
         self.watch = selectors.DefaultSelector()
         self.watch.register(self.channel, selectors.EVENT_READ)
         self.watch.register(self.output, selectors.EVENT_READ)
+        self.files: dict[str, tuple[str, str]] = {}  # the attempt's own: what to call each, and its source
         self.printed = bytearray()
         self.unshown = 0
         self.alive = True
@@ -100,6 +101,11 @@ class Worker:
             Forbidden: the attempt left PyTorch, or gave back what is no tensor.
             Died: the worker is gone, or had to be ended.
         """
+        for request in requests:
+            if request["do"] == "load":
+                self.files[self.filename] = self.filename, request["source"]
+            elif request["do"] == "unpack":
+                self.files |= {name: (label, source) for name, label, source in request["cells"]}
         reply = self._exchange({"requests": list(requests)}, limit or CPU_LIMIT, wall or WALL_LIMIT)
         answers = reply.get("answers")
         if not isinstance(answers, list) or not all(isinstance(answer, dict) for answer in answers):
@@ -203,22 +209,28 @@ class Worker:
         return text
 
     def _timed_out(self, late: str) -> NoReturn:
-        line = self._hanging_line()
+        lines = self._hanging_lines()
         self.end()
-        raise Died(Outcome.TIMED_OUT, f"no answer {late}", line)
+        raise Died(Outcome.TIMED_OUT, f"no answer {late}", lines)
 
-    def _hanging_line(self) -> str:
-        """Where in the attempt's own file the worker is now, as its faulthandler tells it; nothing if it does not."""
+    def _hanging_lines(self) -> str:
+        """Where in the attempt's own files the worker is now, as its faulthandler tells it, and what stands there.
+
+        The text is that of a traceback's entry; nothing if the worker does not tell.
+        """
         with contextlib.suppress(OSError):
             os.kill(self.pid, signal.SIGUSR1)
         told, until = b"", time.monotonic() + TELLING
-        own = re.compile(rf'File "{re.escape(self.filename)}", line (\d+) in (\S+)')
+        own = re.compile(rf'File "({"|".join(map(re.escape, self.files))})", line (\d{{1,9}}) in (\S+)')
         while time.monotonic() < until:
             select.select([self.output], [], [], TELLING)
             with contextlib.suppress(BlockingIOError):
                 told = told[-SHOWN_OUTPUT:] + os.read(self.output, 1 << 16)
             if found := own.search(told.decode(errors="replace")):
-                return f"{self.filename}:{found[1]} in {found[2]}"
+                label, source = self.files[found[1]]
+                lines, number = source.splitlines(), int(found[2])  # which the attempt may have printed: any at all
+                line = lines[number - 1].strip() if 0 < number <= len(lines) else ""
+                return f"{label}:{number} in {found[3]}\n    {line}".rstrip()
         return ""
 
     def _protocol_error(self, why: str) -> NoReturn:

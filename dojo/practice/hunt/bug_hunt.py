@@ -55,9 +55,17 @@ def main(args: argparse.Namespace) -> int:
     numbers = [str(number) for number in sorted({wish.bugs for wish in wishes})]
     count = "One bug is" if numbers == ["1"] else f"{' or '.join(numbers)} bugs are"
     print(f"{count} planted in each file; solved when all tiers pass. Seed {seed} plants the same again.")
-    if held.mutants:
-        print("The test at the end of the file is yours to write: it accepts what is right, and rejects what is not.")
+    if tests := tests_to_write(held):
+        print(tests)
     return mock.hold(held, args, answer, grader)
+
+
+def tests_to_write(held: TimedSession) -> str:
+    """What is said of the files that end in the stub of a test; nothing where none does."""
+    files = [f"{name}.py" for name in held.katas if held.mutants.get(name)]
+    where = " and ".join(filter(None, [", ".join(files[:-1]), *files[-1:]]))
+    what = "The test at the end of {} is yours to write: it accepts what is right, and rejects what is not."
+    return what.format(where) if files else ""
 
 
 def may_see(katas: list[Kata]) -> bool:
