@@ -1,5 +1,7 @@
 """Beginners' mistakes and what they are told: attempts in `tests/golden/KATA`, and their verdicts in 80 columns.
 
+An attempt is a file, or `WHAT.edit`: a row in the form of a table of known bugs, or the name of a known bug alone.
+
 `nox -s tests -- tests/test_golden.py --update` writes the verdicts anew; read what `git diff` shows of them.
 """
 
@@ -11,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from dojo.content import catalog
+from dojo.content import catalog, master
+from dojo.contracts.checks.known_bugs import ARROW, bugs_of, table
 from dojo.grading.options import Entry, Options
 from dojo.grading.run import run
 from dojo.judge import worker_handle
@@ -19,7 +22,7 @@ from dojo.judge.fork_server import ForkServer
 from dojo.verdict.screen import terminal
 from tests.conftest import on_core
 
-ATTEMPTS = sorted((Path(__file__).parent / "golden").glob("*/*.py"))
+ATTEMPTS = sorted(each for kind in ("py", "edit") for each in (Path(__file__).parent / "golden").glob(f"*/*.{kind}"))
 SEED, COLUMNS = 7, 80
 # What another processor or a busy one may change: digits, and whether the time check came to an end.
 VARIES = re.compile(
@@ -35,10 +38,20 @@ def screen_of(attempt: Path, server: ForkServer, core: int | None, monkeypatch: 
     """The verdict on an attempt as the user's own file, as a terminal of 80 columns shows it."""
     monkeypatch.setattr(terminal, "_width", lambda _: COLUMNS)
     kata, stream = catalog.katas()[attempt.parent.name], io.StringIO()
-    entry = Entry(kata, attempt.read_text("utf-8"), kata.say(kata.stub), f"nox -s grade -- {kata.name}")
+    entry = Entry(kata, source_of(attempt, kata), kata.say(kata.stub), f"nox -s grade -- {kata.name}")
     with on_core(core):
         terminal.Screen(stream).verdict(run([entry], Options(SEED), server)[0])
     return stream.getvalue().rstrip() + "\n"
+
+
+def source_of(attempt: Path, kata: catalog.Kata) -> str:
+    """The attempt's text."""
+    text = attempt.read_text("utf-8")
+    if attempt.suffix == ".py":
+        return text
+    known = {bug.name: bug for bug in bugs_of(kata)}
+    (bug,) = table(text) if ARROW in text else [known[text.strip()]]
+    return bug.plant(master.read_text(kata.master))
 
 
 def told(screen: str) -> str:
@@ -52,7 +65,7 @@ def test_a_beginners_mistake_is_told_as_it_was_reviewed(
 ) -> None:
     golden = attempt.with_suffix(".txt")
     update = request.config.getoption("--update")
-    if not update and "timed out" in golden.read_text("utf-8"):
+    if not update and golden.exists() and "timed out" in golden.read_text("utf-8"):
         monkeypatch.setattr(worker_handle, "CPU_LIMIT", 1.0)  # what never ends need not last
     screen = screen_of(attempt, server, core, monkeypatch)
     if update and (not golden.exists() or told(screen) != told(golden.read_text("utf-8"))):

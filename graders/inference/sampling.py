@@ -325,6 +325,9 @@ filters before temperature
 the crossing token dropped
     a token stays while the sum before it is below p, so that one always does.
     mass.cumsum(dim=-1) - mass >= top_p  →  (mass.cumsum(dim=-1) > top_p) & (mass < mass[..., :1])
+the crossing token dropped, even the first
+    a token stays while the sum before it is below p: where the most probable one alone exceeds p, no token is left.
+    mass.cumsum(dim=-1) - mass >= top_p  →  mass.cumsum(dim=-1) > top_p
 top-p on the full distribution
     each filter works on what the one before has left, renormalised.
     if top_k is not None:  →  full = torch.softmax(x, dim=-1)

@@ -105,6 +105,7 @@ def _operation(statement: ast.stmt, names: Mapping[str, Any]) -> list[str]:
 
 
 LIBRARIES = ("torch", "F", "nn.functional", "torch.nn.functional", "torch.special", "torch.linalg")
+SAME_SHAPE = frozenset("to float double half bfloat16 detach contiguous clone exp log sqrt abs".split())
 WORDS = {"mult": "mul", "multiply": "mul", "matmult": "matmul", "divide": "div", "true_divide": "div"}
 WORDS |= {"subtract": "sub"}
 
@@ -112,6 +113,8 @@ WORDS |= {"subtract": "sub"}
 def _operand(node: ast.expr, names: Mapping[str, Any]) -> str:
     if isinstance(node, ast.Constant):
         return repr(node.value)[:20]
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SAME_SHAPE:
+        node = node.func.value
     value = names.get(node.id, UNKNOWN) if isinstance(node, ast.Name) else UNKNOWN
     if isinstance(value, Tensor):
         return str(tuple(value.shape))
