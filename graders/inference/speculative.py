@@ -180,11 +180,11 @@ class TestSpeculativeVerify(Contract):
             inputs = {"draft_tokens": torch.full((rows, 1), 300), "draft_probs": q, "target_probs": p}
             inputs |= {"accept_uniform": torch.zeros(rows, 1), "sample_uniform": u}
             self.verify(attempt, draw, f"accept_uniform=0, sample_uniform={told}", Call(inputs))
-        alike = self.call(draw, possible=9, accepted=EVERY, alike=True)
+        alike = self.call(draw, k=1, possible=9, accepted=EVERY, alike=True)
         q, tokens = alike.inputs["draft_probs"], alike.inputs["draft_tokens"][..., None]
         rare = q.scatter(-1, tokens, 10.0 ** -torch.arange(8)[:, None, None].expand(tokens.shape))
         rare = rare / rare.sum(-1, keepdim=True)
-        both = {"draft_probs": rare, "target_probs": torch.cat([rare, alike.inputs["target_probs"][:, 3:]], 1)}
+        both = {"draft_probs": rare, "target_probs": torch.cat([rare, alike.inputs["target_probs"][:, 1:]], 1)}
         made = alike.with_inputs(**both, accept_uniform=torch.full(rare.shape[:2], 1 - 2.0**-24))
         self.verify(attempt, draw, "p = q, accept_uniform=1 - 2^-24", made)
 
