@@ -144,6 +144,13 @@ def test_plain_nox_shows_what_a_learner_needs_and_keeps_the_rest_in_one_line(fol
     assert len(lines) < 40
 
 
+def test_each_group_of_commands_is_told_once():
+    lines = main.overview().splitlines()
+    headings = [line for line in lines[3:] if line and not line.startswith((" ", "`"))]
+    assert len(headings) == len({*headings}), headings
+    assert lines.index("Notebooks") < next(n for n, line in enumerate(lines) if line.startswith("  lab ")) < len(lines)
+
+
 def test_the_overview_names_every_session():
     tree = ast.parse((ROOT / "noxfile.py").read_text("utf-8"))
     marks = [mark for node in tree.body if isinstance(node, ast.FunctionDef) for mark in node.decorator_list]
@@ -308,9 +315,10 @@ def test_a_kata_that_is_not_begun_is_told_in_short_with_what_to_do(tmp_path):
     assert told.returncode == 1
     lines = told.stdout.splitlines()
     assert lines[0] == "# Stable softmax"
-    assert lines[2].startswith("`softmax` turns a row of scores into weights that are positive and sum to 1.")
+    assert lines[2].startswith("    softmax(x)ᵢ = "), "the formula, of which the text says “as above”"
+    assert lines[4].startswith("`softmax` turns a row of scores into weights that are positive and sum to 1.")
     assert "**Write** `softmax`. Par is 10 minutes." in lines
-    steps = [line.split("  ")[1] for line in lines if line.startswith("  ")]
+    steps = [line.split("  ")[1] for line in lines if re.match("  [a-z]", line)]
     assert steps == ["katas/basics/softmax.py", "dojo show softmax", "dojo watch softmax", "dojo hint softmax"]
     right = "softmax: not started: write your answer in katas/basics/softmax.py, then: dojo grade softmax"
     assert [line for line in lines if line][-1] == right
@@ -377,3 +385,105 @@ def test_chance_picks_katas_of_a_level_and_the_same_ones_for_a_seed():
     picked = mock.chosen(given)
     assert picked == mock.chosen(given)
     assert [kata.level for kata in picked] == [2, 2, 2]
+
+
+def git(folder, *words):
+    who = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
+    done = subprocess.run(["git", *words], cwd=folder, env=os.environ | who, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_a_grading_changes_nothing_that_git_tracks(tmp_path):
+    """A notebook that nobody has opened stays as build wrote it, whatever is done with the script."""
+    project = copy_of_project(tmp_path / "mine")
+    shutil.copy(ROOT / ".gitignore", project)
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "as it is"]):
+        git(project, *words)
+    own = project / "katas" / "attention" / "causal_mask.py"
+    home = {"DOJO_HOME": str(tmp_path / "home"), "PYTHONPATH": str(project), "PAGER": "cat"}
+    told = called_from(project, "grade", "all", **home)
+    assert "not started" in told.stdout, told
+    assert git(project, "status", "--short") == ""
+    stub = own.read_text("utf-8")
+    shutil.copy(ROOT / "solutions" / "attention" / "causal_mask.py", own)
+    for words in (["grade", "attention"], ["hint", "rope"], ["list"], ["report"], ["history", "causal_mask"]):
+        called_from(project, *words, **home)
+        assert git(project, "status", "--short") == " M katas/attention/causal_mask.py\n", words
+    own.write_text(stub, "utf-8")
+    called_from(project, "history", "causal_mask", "--restore", "1", **home)
+    assert git(project, "status", "--short") == " M katas/attention/causal_mask.py\n"
+    assert "notebooks/attention/causal_mask.ipynb brought up to date" in called_from(project, "sync", **home).stdout
+    git(project, "checkout", "-q", "katas", "notebooks")
+    told = called_from(project, "grade", "causal_mask", **home)
+    assert "not started" in told.stdout
+    assert "changed" not in told.stdout + told.stderr
+    assert git(project, "status", "--short") == ""
+
+
+def test_what_is_no_file_in_the_place_of_a_kata_is_told_in_a_sentence(tmp_path):
+    project = copy_of_project(tmp_path / "mine")
+    stub = project / "katas" / "basics" / "softmax.py"
+    home = {"DOJO_HOME": str(tmp_path / "home")}
+    text = stub.read_bytes()
+    stub.unlink()
+    for make, told in (
+        (stub.mkdir, "katas/basics/softmax.py is a folder, where a file belongs: move it away"),
+        (lambda: stub.symlink_to("gone.py"), "katas/basics/softmax.py is a link to gone.py, which is not there"),
+        (lambda: stub.write_bytes(text + b"# \xe9\n"), "katas/basics/softmax.py is not UTF-8 text (byte "),
+    ):
+        make()
+        for words in (["grade"], ["watch"], ["reset"], ["sync"], ["hint"], ["history"]):
+            if stub.is_file() and words != ["grade"]:
+                continue  # what is not UTF-8 is kept and replaced, or not read at all
+            said = called_from(project, *words, "softmax", **home)
+            assert said.returncode in (1, 2)
+            assert told in said.stderr, said
+            assert "Traceback" not in said.stderr
+        for words in (["list"], ["next"], ["report"], ["build", "--check"], []):
+            said = called_from(project, *words, **home)
+            assert "Traceback" not in said.stderr, said
+            assert "softmax" in said.stdout or words in (["report"], [])
+        stub.rmdir() if stub.is_dir() else stub.unlink()
+
+
+@pytest.mark.parametrize("folder", [ROOT, ROOT / "graders" / "basics"])
+def test_pytest_on_a_grader_says_in_a_sentence_what_to_type(folder):
+    for words, name in (([ROOT / "graders/attention/gqa.py"], "gqa"), ([ROOT / "graders"], "softmax")):
+        command = [sys.executable, "-m", "pytest", *map(str, words)]
+        said = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+        assert said.returncode == 4
+        told = f"ERROR: a grader runs on an attempt, not by itself: type `nox -s grade -- {name}`"
+        assert (said.stdout + said.stderr).split("\n\n")[0].strip() == told
+
+
+def test_a_name_that_is_nearly_the_one_asked_for_is_told_in_the_direction_of_the_change(tmp_path):
+    attempt = tmp_path / "attempt.py"
+    attempt.write_text("class Adamw:\n    pass\n")
+    said = dojo("grade", "adamw", "--attempt", str(attempt)).stdout
+    assert "defines no `AdamW`; rename your `Adamw`?" in said
+
+
+def test_a_page_speaks_of_pictures_of_what_failed_where_something_did(tmp_path):
+    wrong, page = tmp_path / "wrong.py", tmp_path / "page.html"
+    wrong.write_text(
+        "import torch\n\n\ndef causal_mask(q_len, k_len=None, *, device=None):\n    return torch.ones(1)\n"
+    )
+    words = ["grade", "causal_mask", "--tier", "core", "--html", str(page)]
+    assert f"{page} is a page with pictures of what failed" in dojo(*words, "--attempt", str(wrong)).stderr
+    assert f"{page} is a page about this run" in dojo(*words, "--solution").stderr
+
+
+@with_nox
+def test_without_a_network_nox_says_in_a_sentence_what_to_do(tmp_path):
+    for name in ("noxfile.py", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9", "PIP_RETRIES": "1", "PIP_NO_INDEX": "0"}
+    nowhere |= dict.fromkeys(("PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS"), "")
+    command = [NOX, "-s", "grade", "--", "softmax"]
+    said = subprocess.run(command, cwd=tmp_path, env=os.environ | nowhere, capture_output=True, text=True, timeout=120)
+    assert said.returncode == 2
+    (told,) = said.stderr.splitlines()
+    log = tmp_path / ".nox" / "dojo" / "pip.log"
+    assert told.startswith("dojo: pip reaches no package index, and what dojo needs is not all installed yet: connect")
+    assert told.endswith(f"What pip said is in {log}")
+    assert "ERROR" in log.read_text()

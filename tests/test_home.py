@@ -78,7 +78,7 @@ def test_keys_pick_a_kata_and_the_list_scrolls(terminals) -> None:
     assert picked(terminal.shows(f"katas/{last.track}/{last.name}.py")) == last.name
     terminal.press("down", "page down")
     terminal.resize(30, 110)
-    assert picked(terminal.shows(f"{last.title:<44.44}{last.minutes:>3} min")) == last.name
+    assert picked(terminal.shows(f"{last.title:<38.38}{last.minutes:>3} min")) == last.name
     terminal.press("q")
     assert terminal.status() == 0
 
@@ -116,7 +116,10 @@ def test_a_kata_is_opened_in_the_editor_and_its_state_follows(terminals, tmp_pat
 
 @pytest.mark.parametrize(
     ("editor", "told"),
-    [({}, "No editor is set: EDITOR=nano dojo"), ({"EDITOR": "no-such-editor -w"}, "that cannot be started")],
+    [
+        ({"PATH": "/nowhere"}, "No editor is set, and there is no nano or vim or vi: start with EDITOR=YOURS dojo."),
+        ({"EDITOR": "no-such-editor -w"}, "that cannot be started"),
+    ],
 )
 def test_without_an_editor_it_says_what_to_do(terminals, editor: dict[str, str], told: str) -> None:
     terminal = terminals(columns=200, **editor)
@@ -124,6 +127,43 @@ def test_without_an_editor_it_says_what_to_do(terminals, editor: dict[str, str],
     terminal.press("e")
     terminal.shows(told, without="quit")
     terminal.press(" ")
+    terminal.shows("quit")
+
+
+def test_where_no_editor_is_set_the_one_that_is_there_is_used(terminals, tmp_path: Path, project: Path) -> None:
+    stub = project / "katas" / "basics" / "embedding.py"
+    before = stub.read_bytes()
+    editor = tmp_path / "bin" / "vi"
+    editor.parent.mkdir()
+    editor.write_text(
+        f"#!{sys.executable}\nimport sys; open(sys.argv[1], 'a').write('def more():\\n    return 1\\n')\n"
+    )
+    editor.chmod(0o755)
+    terminal = terminals(PATH=str(editor.parent))
+    terminal.shows("embedding             8 min  not started")
+    terminal.press("e")
+    terminal.shows("embedding             8 min  started")
+    stub.write_bytes(before)
+
+
+@pytest.mark.parametrize("columns", [80, 100, 120])
+def test_the_day_for_which_a_kata_is_planned_is_whole(terminals, columns: int) -> None:
+    told = "\n".join(terminals(rows=100, columns=columns).shows("quit"))
+    days = {schedule.day_of(task.day, date.today()) for task in schedule.kept_plan().tasks if not task.again}
+    assert len(days) > 3
+    assert all(f"  {day}" in told for day in days), told
+    assert "…" not in told or columns > 100
+
+
+def test_after_a_pager_no_second_key_is_asked_for(terminals, tmp_path: Path) -> None:
+    pager = tmp_path / "pager.py"
+    pager.write_text("import sys; sys.stdin.read(); print('paged'); open('/dev/tty').readline()\n")
+    terminal = terminals(PAGER=f"{sys.executable} {pager}")
+    for key in ("s", "l"):
+        terminal.shows("quit")
+        terminal.press(key)
+        terminal.shows("paged", without="quit")
+        terminal.press("\n")
     terminal.shows("quit")
 
 

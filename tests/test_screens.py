@@ -80,7 +80,7 @@ def test_a_pass_fits_and_says_what_is_next(shown: Shown) -> None:
 
 
 def test_the_list_keeps_each_kata_in_a_line(shown: Shown) -> None:
-    lines = shown("list", scrolls=True)
+    lines = shown("list", scrolls=True, PAGER="cat")
     assert len(lines) <= len(catalog.katas()) + len({kata.track for kata in catalog.katas().values()}) + 4
     assert all(any(line.split()[:1] == [name] for line in lines) for name in catalog.katas())
 
@@ -88,6 +88,28 @@ def test_the_list_keeps_each_kata_in_a_line(shown: Shown) -> None:
 def test_a_statement_is_a_page(shown: Shown) -> None:
     lines = shown("show", "softmax", scrolls=True, PAGER="cat")
     assert lines[:3] == ["Stable softmax", "", "    softmax(x)ᵢ = e^(xᵢ)/(∑ⱼ e^(xⱼ))"]
+
+
+@pytest.mark.parametrize("words", [("reveal", "linear"), ("list",)])
+def test_a_solution_and_the_list_are_read_in_the_users_pager(project: Path, words: tuple[str, ...]) -> None:
+    terminal = Terminal(project, ROWS, COLUMNS, *words, PAGER="sed 1s/^/paged:/")
+    assert terminal.status() == 0
+    assert terminal.all()[0].startswith("paged:")
+    assert ("Why" in terminal.written() and "import torch" in terminal.written()) or words == ("list",)
+    os.close(terminal.end)
+
+
+@pytest.mark.parametrize("name", ["rmsnorm", "debug_lm", "autograd"])
+def test_a_kata_that_is_not_begun_fits_and_lacks_nothing_that_it_speaks_of(shown: Shown, name: str) -> None:
+    lines = shown("grade", name, "--no-record", status=1)
+    told = "\n".join(lines)
+    assert len(lines) <= 22
+    if name == "debug_lm":
+        assert "with both:" in told
+        assert "The fix: the program, mended" in told
+        assert "The test: test(program)" in told
+    else:
+        assert lines[2].startswith("    "), "the formula"
 
 
 def test_a_history_fits(shown: Shown) -> None:

@@ -198,6 +198,7 @@ def test_a_kata_takes_one_line_of_the_list_and_a_track_has_a_bar(tmp_path, monke
         if number % 3 == 0:
             record(catalog.katas()[name], "x = 1\n", "failed", "mock")
     monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("PAGER", "cat")
     shown, _ = terminal.run(["list"], [], catalog.ROOT, columns=columns)
     lines = re.sub(r"\x1b\[\d*m", "", shown).splitlines()
     assert max(map(len, lines[:-1])) <= columns

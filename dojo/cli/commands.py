@@ -100,6 +100,7 @@ def _sync(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
         parser.error("--from overwrites the other side, so it needs the NAMEs it is meant for")
     from dojo.cli.selection import selected
     from dojo.content import sync
+    from dojo.verdict.screen.text import filled
 
     status, quiet = 0, True
     for kata in selected(args.names):
@@ -107,10 +108,10 @@ def _sync(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
             said = sync.sync(kata, args.source)
         except sync.SyncError as error:  # one pair in trouble must not keep the others from their turn
             said, status = None, 1
-            print(f"dojo: {error}", file=sys.stderr)
+            print(filled(f"dojo: {error}", sys.stderr), file=sys.stderr)
         if said:
             quiet = False
-            print(said, flush=True)
+            print(filled(said, sys.stdout), flush=True)
     if quiet and status == 0:
         print("scripts and notebooks agree")
     return status
@@ -272,19 +273,19 @@ COMMANDS = {
         (("rope", ""), ("rope --diff 1 4", ""), ("rope --restore 4", ""), ("--export attempts.jsonl", "")),
     ),
     "report": Command(PRACTISE, "write a page about all of your practice", arguments.report, _report),
-    "starter": Command(
-        TEACH,
-        "write a template repository whose every push is graded",
-        arguments.starter,
-        _starter,
-        (("--katas gqa,rope --out class", ""),),
-    ),
     "sync": Command(
         NOTEBOOKS,
         "make scripts and notebooks agree",
         arguments.sync,
         _sync,
         (("", ""), ("rope --from notebook", "")),
+    ),
+    "starter": Command(
+        TEACH,
+        "write a template repository whose every push is graded",
+        arguments.starter,
+        _starter,
+        (("--katas gqa,rope --out class", ""),),
     ),
     "cohort": Command(
         TEACH,

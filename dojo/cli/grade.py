@@ -20,7 +20,7 @@ from dojo.verdict import repro
 from dojo.verdict.causes import causes
 from dojo.verdict.failures import LeftDebugger
 from dojo.verdict.page import github
-from dojo.verdict.screen.text import readable
+from dojo.verdict.screen.text import filled, readable
 
 if TYPE_CHECKING:
     from dojo.verdict.types import Verdict
@@ -115,7 +115,9 @@ def _write_files(args: argparse.Namespace, verdicts: list[Verdict], piped: bool)
         from dojo.verdict.page import html
 
         html.write(args.html, html.of_run(verdicts), html.title_of_run(verdicts))
-        print(f"{args.html} is a page with pictures of what failed", file=sys.stderr)
+        failed = any(verdict.verdict == "failed" for verdict in verdicts)
+        what = "with pictures of what failed" if failed else "about this run"
+        print(f"{args.html} is a page {what}", file=sys.stderr)
     if args.json:
         text = json.dumps([v.to_json() for v in verdicts], indent=1)
         if piped:
@@ -167,7 +169,7 @@ def _entry(kata: Kata, args: argparse.Namespace) -> Entry:
     check_files([kata])
     changed = not kata.stub.exists() or "notebook" in sync.pending(kata)
     if changed and (said := sync.sync(kata, opened=True)):
-        print(said, file=sys.stderr)
+        print(filled(said, sys.stderr), file=sys.stderr)
     return Entry.of_stub(kata)
 
 

@@ -10,11 +10,16 @@ import os
 import re
 import select
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
@@ -24,6 +29,8 @@ from dojo.cli.katas import bar, style_of
 from dojo.content import catalog
 from dojo.content.catalog import Kata, typed
 from dojo.practice import progress, schedule
+from dojo.verdict.screen.markdown import PAGED
+from dojo.verdict.screen.text import filled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +45,8 @@ MOVES = {"\x1b[A": -1, "k": -1, "\x1b[B": 1, "j": 1, "\x1b[5~": -8, "\x1b[6~": 8
 EDIT = ("e", "\r", "\n")
 QUIT = ("q", "\x04", "")
 KEY = re.compile(r"\x1b[\[O][0-9;]*[A-Za-z~]|.", re.DOTALL)  # one key, as a terminal sends it
-WIDE = 100  # columns from which titles are shown
+WIDE, FIXED = 100, 72  # columns from which titles are shown, and those that the rest of a row takes
+EDITORS = ("editor", "nano", "vim", "vi")  # that are looked for where none is set, in this order
 TICK = 0.3  # seconds after which a window that was resized is drawn anew
 
 
@@ -80,12 +88,12 @@ class Practice:
         done = sum(self.standings[kata.name].passed for kata in own)
         return Text.assemble((f"{track:<13}", "bold"), bar(done, len(own), 24, plain))
 
-    def row(self, kata: Kata, picked: bool, wide: bool) -> Text:
-        """A kata with par and state, and what is due or planned of it."""
+    def row(self, kata: Kata, picked: bool, room: int) -> Text:
+        """A kata with par and state, and what is due or planned of it; its title where there is room for one."""
         standing = self.standings[kata.name]
         why = next((due.reason for due in self.proposed if due.kata is kata), "")
         when = why.removeprefix("planned for ") if why.startswith("planned") else "due" if "likely" in why else ""
-        title = f"{kata.title:<44.44}" if wide else ""
+        title = f"{kata.title:<{room}.{room}}" if room else ""
         return Text.assemble(
             ("› " if picked else "  ", "bold cyan"),
             (f"{kata.name:<20}", "bold" if picked else ""),
@@ -152,7 +160,7 @@ def _lines(practice: Practice, console: Console, picked: int) -> list[Text]:
         for kata in own:
             if kata is practice.katas[picked]:
                 at = len(body)
-            body.append(practice.row(kata, kata is practice.katas[picked], width >= WIDE))
+            body.append(practice.row(kata, kata is practice.katas[picked], width - FIXED if width >= WIDE else 0))
     kata = practice.katas[picked]
     about = f"{kata.say(kata.stub)} · level {kata.level} · {kata.title}"
     foot = [Text(), Text(about, "bold"), *(Text(line, "dim") for line in _key_lines(width))]
@@ -182,15 +190,21 @@ def _do(key: str, kata: Kata) -> None:
         return
     words = [COMMANDS[key], kata.name] if key in COMMANDS else [OVERVIEWS[key]]
     print(f"$ {typed(' '.join(words))}\n", flush=True)
-    _run([sys.executable, "-m", "dojo", *words])
-    _wait()
+    with tempfile.TemporaryDirectory() as folder:
+        paged = Path(folder) / "paged"
+        _run([sys.executable, "-m", "dojo", *words], {PAGED: str(paged)})
+        if not paged.exists():  # a pager has been left by a key already
+            _wait()
 
 
 def _edit(kata: Kata) -> None:
     """Open the kata's file in the user's editor."""
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    found = (each for each in EDITORS if shutil.which(each))
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or next(found, None)
     if not editor:
-        print(f"No editor is set: EDITOR=nano {typed('…').removesuffix(' …')}, for instance. The file is {kata.stub}")
+        start = typed("…").removesuffix(" …")
+        none = f"No editor is set, and there is no {' or '.join(EDITORS[1:])}: start with EDITOR=YOURS {start}."
+        print(filled(f"{none} The file is {kata.stub}", sys.stdout))
         _wait()
         return
     try:
@@ -202,9 +216,9 @@ def _edit(kata: Kata) -> None:
         _wait()
 
 
-def _run(command: list[str]) -> int:
+def _run(command: list[str], more: Mapping[str, str] = MappingProxyType({})) -> int:
     """Run a command in this terminal; Ctrl-C is its own."""
-    with subprocess.Popen(command) as process:
+    with subprocess.Popen(command, env=os.environ | more) as process:
         while True:
             with suppress(KeyboardInterrupt):
                 return process.wait()

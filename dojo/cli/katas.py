@@ -22,7 +22,9 @@ from dojo.practice import lesson, progress, schedule
 from dojo.practice.database import Unreadable
 from dojo.practice.progress import Standing, State
 from dojo.practice.schedule import Plan, Task
+from dojo.verdict.screen.markdown import page
 from dojo.verdict.screen.terminal import Screen
+from dojo.verdict.screen.text import filled
 
 STYLES = {State.NOT_STARTED: "dim", State.PASSED: "green", State.FAILED_SINCE: "red"}
 NARROW = 20  # columns left for titles at which levels and minutes are left out
@@ -59,11 +61,16 @@ def show_list(root: Path = ROOT) -> int:
             standing = standings[kata.name]
             numbers = [str(kata.level), str(kata.minutes)] if len(fixed) > 2 else []
             table.add_row(f"  {kata.name}", kata.title, *numbers, Text(standing.told, style_of(standing)))
-    console.print(table)
+    passed = "" if trouble else f"{progress.tally(standings.values())}. "
+    with console.capture() as printed:
+        console.print(table)
+        console.print(f"\n{passed}`{typed('grade NAME')}` grades katas/TRACK/NAME.py.")
+    if console.is_terminal:
+        page(printed.get(), console)
+    else:
+        print(printed.get(), end="")
     if trouble:
         print(f"\ndojo: {trouble}", file=sys.stderr)
-    passed = "" if trouble else f"{progress.tally(standings.values())}. "
-    console.print(f"\n{passed}`{typed('grade NAME')}` grades katas/TRACK/NAME.py.")
     return 0
 
 
@@ -83,12 +90,17 @@ def bar(done: int, count: int, room: int, plain: bool) -> Text:
 
 def show_beginning(kata: Kata) -> None:
     """Print what the kata asks for in short, and what helps on the way: for those who have not begun."""
-    title, *paragraphs = master.statement(kata).split("\n\n")
-    about = next(text for text in paragraphs if not text.startswith("$$"))
+    paragraphs = master.statement(kata).split("\n\n")
+    said = next(n for n, text in enumerate(paragraphs) if n and not text.startswith("$$"))
+    if lists := paragraphs[said].endswith(":"):  # what it announces belongs to it, and takes the room of the formulas
+        paragraphs[1 : said + 2] = paragraphs[said : said + 2]
+        said = 2
+    about = "\n\n".join(paragraphs[: said + 1])
     stub = ast.parse(master.stub_text(kata)).body
     unwritten = [n for n in stub if isinstance(n, master.DEFINITIONS) and "NotImplementedError" in ast.unparse(n)]
-    asked = f"**Write** {' and '.join(f'`{node.name}`' for node in unwritten)}. Par is {kata.minutes} minutes."
-    Screen(sys.stdout).markdown(f"{title}\n\n{about}\n\n{asked}")
+    write = "" if lists else f"**Write** {' and '.join(f'`{node.name}`' for node in unwritten)}. "
+    asked = f"{write}Par is {kata.minutes} minutes."
+    Screen(sys.stdout).markdown(f"{about}\n\n{asked}")
     steps = {
         kata.say(kata.stub): "where you write, below the whole statement",
         typed(f"show {kata.name}"): "shows the statement as a page",
@@ -122,7 +134,8 @@ def plan(interview: date | None, hours: float | None, clear: bool = False) -> in
         schedule.keep_plan(schedule.make_plan(found, standings, interview, hours, now))
     kept = schedule.kept_plan()
     if kept is None:
-        print(f"there is no plan yet: `{typed(f'plan --date {date.today() + timedelta(14)} --hours 6')}` makes one")
+        first = typed(f"plan --date {date.today() + timedelta(14)} --hours 6")
+        print(filled(f"there is no plan yet: `{first}` makes one", sys.stdout))
         return 0
     print(_planned(kept, kept.done(standings), now.astimezone().date()))
     return 0
@@ -189,7 +202,7 @@ def reset(words: list[str], yes: bool = False) -> int:
     relocate(katas)
     check_files(katas)
     for kata in katas:
-        print(progress.reset(kata), flush=True)
+        print(filled(progress.reset(kata), sys.stdout), flush=True)
     return 0
 
 
@@ -199,28 +212,12 @@ def reveal(kata: Kata, spoil: bool = False, as_notebook: bool = False) -> int:
 
     hidden = progress.stays_hidden(kata, spoil)
     if hidden:
-        print(hidden)
+        print(filled(hidden, sys.stdout))
         return 1
     progress.note_solution(kata)
     if as_notebook:
-        print(lesson.write(kata))
+        print(filled(lesson.write(kata), sys.stdout))
         return 0
-    _show_code(master.solution_code(master.read_text(kata.master)))
-    print()
-    screen = Screen(sys.stdout)
-    screen.markdown(master.explanation(kata))
-    if mistakes := with_test.held_against(kata):
-        print()
-        screen.markdown(mistakes)
+    said = "\n\n".join(filter(None, [master.explanation(kata), with_test.held_against(kata)]))
+    Screen(sys.stdout).markdown(said, paged=True, code=master.solution_code(master.read_text(kata.master)))
     return 0
-
-
-def _show_code(code: str) -> None:
-    if not sys.stdout.isatty():
-        print(code, end="")
-        return
-    from rich.console import Console
-
-    from dojo.verdict.screen.markdown import highlighted
-
-    Console().print(highlighted(code), soft_wrap=True)  # lines that the terminal breaks can be copied whole

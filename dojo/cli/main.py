@@ -7,7 +7,7 @@ import os
 import sys
 from typing import NoReturn
 
-from dojo.cli.commands import COMMANDS, MAINTAIN, Command
+from dojo.cli.commands import COMMANDS, MAINTAIN, NOTEBOOKS, Command
 from dojo.content.catalog import STARTED_BY, Trouble, typed
 
 NOX_ALONE = ("tests", "proof", "lint", "bench", "mutants", "soak")  # sessions for those who work on the project
@@ -73,7 +73,9 @@ def _command(name: str, *words: str) -> int:
 
 def _complain(message: str) -> int:
     sys.stdout.flush()
-    print(f"dojo: {message}", file=sys.stderr)
+    from dojo.verdict.screen.text import filled
+
+    print(filled(f"dojo: {message}", sys.stderr), file=sys.stderr)
     return 2
 
 
@@ -100,14 +102,11 @@ def overview() -> str:
         "",
         f"  {typed('grade softmax')}",
     ]
-    width, above = max(map(len, COMMANDS)), ""
-    for name, command in COMMANDS.items():
-        if command.heading == MAINTAIN:
-            continue
-        lines += ["", command.heading] if command.heading != above else []
-        lines.append(f"  {name:{width}}  {command.help}")
-        above = command.heading
-    lines.append(f"  {'lab':{width}}  open them in JupyterLab: nox -s lab")
+    width = max(map(len, COMMANDS))
+    for heading in dict.fromkeys(command.heading for command in COMMANDS.values() if command.heading != MAINTAIN):
+        told = {name: command.help for name, command in COMMANDS.items() if command.heading == heading}
+        told |= {"lab": "open them in JupyterLab: nox -s lab"} if heading == NOTEBOOKS else {}
+        lines += ["", heading, *(f"  {name:{width}}  {what}" for name, what in told.items())]
     hidden = [name for name, command in COMMANDS.items() if command.heading == MAINTAIN]
     lines += ["", MAINTAIN, f"  {', '.join([*hidden, *NOX_ALONE])}: `nox --list` explains them", ""]
     return "\n".join([*lines, f"`{typed('COMMAND --help')}` explains one."])

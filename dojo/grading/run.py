@@ -144,7 +144,7 @@ def undefined(kata: Kata, attempt: Attempt, more: list[str]) -> str:
     near = difflib.get_close_matches(missing[0], attempt.defined, 1) or [
         name for name in attempt.defined if name.casefold() == missing[0].casefold()
     ]
-    guess = f"; did you mean `{near[0]}`?" if near else ""
+    guess = f"; rename your `{near[0]}`?" if near else ""
     return f"{attempt.filename} defines no {' and no '.join(f'`{name}`' for name in missing)}{guess}"
 
 

@@ -18,6 +18,7 @@ from dojo.content import catalog, files, sync
 from dojo.content.catalog import Kata, Trouble, typed
 from dojo.practice import database, progress, schedule
 from dojo.practice.database import HINT, SOLUTION, Aid, Answer, Attempt, Help, Unreadable
+from dojo.verdict.screen.text import filled
 from dojo.verdict.types import Tier, state_of
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def record(
 
 def show_next(args: argparse.Namespace) -> int:
     """Print what to practise now."""
-    print(proposals(args.count))
+    print(filled(proposals(args.count), sys.stdout))
     return 0
 
 
@@ -109,16 +110,16 @@ def main(args: argparse.Namespace) -> int:
         print(f"{counted(*new)} taken in; known already: {old}")
         return 0
     if not args.name:
-        print(overview())
+        print(filled(overview(), sys.stdout))
         return 0
     kata = catalog.one(args.name)
     attempts = database.recall_all(kata.name)
     if args.diff:
         return show_difference(kata, attempts, *args.diff)
     if args.restore is not None:
-        print(restore(kata, numbered(kata, attempts, args.restore)))
+        print(filled(restore(kata, numbered(kata, attempts, args.restore)), sys.stdout))
         return 0
-    print(listing(kata))
+    print(filled(listing(kata), sys.stdout))
     return 0
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import random
-import shutil
 import sys
-import textwrap
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,6 +20,7 @@ from dojo.practice.database import HINT, Help
 from dojo.practice.interview import questions, scorecard, timed_session
 from dojo.practice.interview.status_line import keys
 from dojo.practice.interview.timed_session import End, Runner, TimedSession
+from dojo.verdict.screen.text import filled
 
 if TYPE_CHECKING:
     from dojo.grading.resident import ResidentGrader
@@ -30,9 +29,10 @@ if TYPE_CHECKING:
 
 LOOP_MINUTES = 60.0
 TRIES, FULL = 200, 0.9  # ways of filling the minutes of a loop; one is taken that is nearly as full as the fullest
-SILENT = """\
-Every save runs your file and shows what it prints or raises; the verdict comes at the end. Under
-`if __name__ == "__main__":` you may assert what you know, the example for instance."""
+SILENT = (
+    "Every save runs your file and shows what it prints or raises; the verdict comes at the end. Under "
+    '`if __name__ == "__main__":` you may assert what you know, the example for instance.'
+)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -165,7 +165,8 @@ def hold_rounds(rounds: Sequence[TimedSession], args: argparse.Namespace) -> int
         held.concluded = True
         held.save()
     asked = [name for held in rounds for name in held.katas]
-    print(f"`{typed(' '.join(['quiz', *asked]))}` asks the questions again; `{typed('next')}` says when they are due.")
+    again, upcoming = typed(" ".join(["quiz", *asked])), typed("next")
+    print(filled(f"`{again}` asks the questions again; `{upcoming}` says when they are due.", sys.stdout))
     return 0 if final and all(verdict.verdict == "passed" for verdict in final.values()) else 1
 
 
@@ -201,12 +202,11 @@ def write_code(
     known = catalog.katas()
     for name in held.katas:
         kata = known[name]
-        print(f"\n{kata.title}: {held.asks(name)} {kata.say(held.path(name))}\n", flush=True)
+        print(filled(f"\n{kata.title}: {held.asks(name)} {kata.say(held.path(name))}\n", sys.stdout), flush=True)
         screen.markdown(master.statement(kata))
     runner = Runner(held, grader, screen)
     told = SILENT if held.silent else "Every save is graded."
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 120
-    print(f"\n{textwrap.fill(f'{spoken(held.left)} from now. {told}', width)}\n{keys(held)}\n", flush=True)
+    print(filled(f"\n{spoken(held.left)} from now. {told}\n{keys(held)}\n", sys.stdout), flush=True)
     end = timed_session.hold(runner)
     if not args.no_record:
         taken = [(name, number) for name, count in held.hints.items() for number in range(1, count + 1)]
@@ -263,7 +263,8 @@ def cut_off(rounds: Sequence[TimedSession], held: TimedSession) -> int:
     """Say how to go on, and return the exit status."""
     kata = catalog.katas()[held.katas[0]]
     folder = kata.say(held.folder.parent if len(rounds) > 1 else held.folder)
-    print(f"interrupted with {spoken(held.left)} left: `{typed(f'{held.kind} --resume {folder}')}` goes on.")
+    on = typed(f"{held.kind} --resume {folder}")
+    print(filled(f"interrupted with {spoken(held.left)} left: `{on}` goes on.", sys.stdout))
     return 1
 
 

@@ -11,6 +11,7 @@ from dojo.content.catalog import Trouble, typed
 from dojo.practice import database, progress, schedule
 from dojo.practice.interview import questions
 from dojo.practice.schedule import QuestionCard
+from dojo.verdict.screen.text import filled
 
 
 def main(args: argparse.Namespace) -> int:
@@ -23,7 +24,7 @@ def main(args: argparse.Namespace) -> int:
         raise Trouble(f"no question is written yet for {', '.join(kata.name for kata in katas)}")
     asked = cards if args.all else to_ask(cards, {kata.name for kata in katas} if args.names else passed())
     if not asked:
-        print(_nothing(cards))
+        print(filled(_nothing(cards), sys.stdout))
         return 0
     if not sys.stdin.isatty():
         print(f"{questions.NO_TERMINAL}. Waiting: {len(asked)}.")

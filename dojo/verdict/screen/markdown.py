@@ -9,6 +9,7 @@ import os
 import pydoc
 import re
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dojo.content.master import ARXIV, linked
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
+PAGED = "DOJO_PAGED"  # names a file that is made once a pager has shown something, and was left
 WIDTH = 100  # of a page: longer lines are hard to read
 FORMULAS = "formulas"  # as the language of a code block: in it nothing is Markdown
 CODE = r"(?P<code>^ *(```|~~~).*?^ *\2|(`+)(?!`).*?(?<!`)\3(?!`))"
@@ -53,20 +55,33 @@ def plain(text: str, encoding: str = "utf-8") -> str:
     return re.sub(MATH, told, text, flags=re.M | re.S)
 
 
-def show(text: str, console: Console, width: int, paged: bool = False) -> None:
-    """Print a page; with `paged` in the user's pager, if it is longer than the screen."""
+def show(text: str, console: Console, width: int, paged: bool = False, code: str = "") -> None:
+    """Print a page, above it code as it is to be copied; with `paged` in a pager, if it is longer than the screen."""
     from rich.theme import Theme
 
     styles = STYLES | ({"markdown.code": "italic"} if console.no_color else {})
     with console.use_theme(Theme(styles)), console.capture() as printed:
+        if code:
+            console.print(highlighted(code), "", sep="\n", soft_wrap=True)  # lines that the terminal breaks are whole
         console.print(_page(text), width=min(width, WIDTH))
     told = re.sub(r" +$", "", printed.get(), flags=re.M)
-    if paged and told.count("\n") >= console.height:
-        os.environ.setdefault("LESS", "FRX")  # as git has it: colours, and the page stays when less ends
-        pydoc.pager(told)
+    if paged:
+        page(told, console)
     else:
         console.file.write(told)
         console.file.flush()
+
+
+def page(told: str, console: Console) -> None:
+    """Write a text, in the user's pager if it is longer than the screen: who called may ask whether it was."""
+    if told.count("\n") < console.height:
+        console.file.write(told)
+        console.file.flush()
+        return
+    os.environ.setdefault("LESS", "FRX")  # as git has it: colours, and the page stays when less ends
+    pydoc.pager(told)
+    if os.environ.get(PAGED) and os.environ.get("PAGER") != "cat":
+        Path(os.environ[PAGED]).touch()
 
 
 def highlighted(code: str, language: str = "python") -> Text:

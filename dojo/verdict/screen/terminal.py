@@ -80,15 +80,19 @@ class Screen:
         self._rows += last
         self._flush()
 
-    def markdown(self, text: str, paged: bool = False) -> None:
-        """A text in Markdown: a page on a terminal, with `paged` in a pager if it is long; in a pipe as it is."""
+    def markdown(self, text: str, paged: bool = False, code: str = "") -> None:
+        """A text in Markdown: a page on a terminal, with `paged` in a pager if it is long; in a pipe as it is.
+
+        Code stands above it, to be copied.
+        """
         from dojo.verdict.screen import markdown
 
         encoding = getattr(self.stream, "encoding", None) or "utf-8"
         if self.stream.isatty() and not self._force_plain and encoding.lower().startswith("utf"):
-            markdown.show(text, self._console(), self._width or 80, paged)
+            markdown.show(text, self._console(), self._width or 80, paged, code)
             return
-        self.stream.write(encodable(markdown.plain(text, encoding) + "\n", self.stream))
+        above = f"{code}\n" if code else ""
+        self.stream.write(encodable(f"{above}{markdown.plain(text, encoding)}\n", self.stream))
         self.stream.flush()
 
     def summary(self, verdicts: Sequence[Verdict]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import textwrap
 import unicodedata
 from typing import TextIO
@@ -52,6 +53,21 @@ def last_of(lines: list[str], count: int) -> list[str]:
 def first_of(lines: list[str], count: int) -> list[str]:
     """The first lines, above how many stand behind them."""
     return [*lines[:count], f"… {len(lines) - count} lines more"] if len(lines) > count else lines
+
+
+def filled(text: str, stream: TextIO) -> str:
+    """Sentences in lines of a terminal's width, broken at spaces alone so that paths stay whole; in a pipe as is."""
+    if not stream.isatty():
+        return text
+    rows = []
+    for line in text.split("\n"):
+        # what follows a number and its dot goes on below itself
+        below = re.match(r" *(\d+\. +\S+ {2,})?", line)
+        indent = " " * len(below[0] if below else "")
+        room = shutil.get_terminal_size().columns
+        kept = textwrap.wrap(line, room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        rows += kept or [""]
+    return "\n".join(rows)
 
 
 def wrap(lead: str, spans: Row, width: int | None) -> list[Row]:
