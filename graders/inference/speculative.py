@@ -180,13 +180,20 @@ class TestSpeculativeVerify(Contract):
             inputs = {"draft_tokens": torch.full((rows, 1), 300), "draft_probs": q, "target_probs": p}
             inputs |= {"accept_uniform": torch.zeros(rows, 1), "sample_uniform": u}
             self.verify(attempt, draw, f"accept_uniform=0, sample_uniform={told}", Call(inputs))
-        alike = self.call(draw, k=1, possible=9, accepted=EVERY, alike=True)
-        q, tokens = alike.inputs["draft_probs"], alike.inputs["draft_tokens"][..., None]
-        rare = q.scatter(-1, tokens, 10.0 ** -torch.arange(8)[:, None, None].expand(tokens.shape))
+
+    @robust
+    def test_a_token_that_both_models_give_alike_is_accepted(self, attempt: Attempt, draw: Draw) -> None:
+        """An epsilon beside a rare probability: of what the target agrees with, some is drawn again."""
+        call = self.call(draw, k=1, possible=9, accepted=EVERY, alike=True)
+        q, tokens = call.inputs["draft_probs"], call.inputs["draft_tokens"]
+        rare = q.scatter(-1, tokens[..., None], 10.0 ** -torch.arange(8.0)[:, None, None])
         rare = rare / rare.sum(-1, keepdim=True)
-        both = {"draft_probs": rare, "target_probs": torch.cat([rare, alike.inputs["target_probs"][:, 1:]], 1)}
-        made = alike.with_inputs(**both, accept_uniform=torch.full(rare.shape[:2], 1 - 2.0**-24))
-        self.verify(attempt, draw, "p = q, accept_uniform=1 - 2^-24", made)
+        both = {"draft_probs": rare, "target_probs": torch.cat([rare, call.inputs["target_probs"][:, 1:]], 1)}
+        call = call.with_inputs(**both, accept_uniform=torch.full((8, 1), 1 - 2.0**-24))
+        with self.case_context(attempt, "p = q, accept_uniform=1 - 2^-24", call):
+            callee, args, kwargs = self.prepare_call(attempt, call)
+            got = self.named(callee.request(args, kwargs)["value"])["tokens"].cpu()
+            match(got[:, :1], tokens, None, "where p = q the draft's token is accepted", "batch k")
 
     @robust
     def test_shapes_that_do_not_fit_are_refused(self, attempt: Attempt, draw: Draw) -> None:
@@ -237,7 +244,8 @@ def _on_grid(d: Draw, borders: Tensor, allowed: Tensor) -> Tensor:
 
 
 CLAIMS = {
-    r"A draft token is accepted|One more token|It is drawn": "values|hard_cases|distribution_of_the_target|the_ends",
+    r"One more token|It is drawn": "values|hard_cases|distribution_of_the_target|the_ends",
+    "A draft token is accepted": "values|hard_cases|distribution_of_the_target|the_ends|both_models",
     "A residual that sums": "residual_of_zeros",
     "`lengths`": "values|hard_cases",
     "No loops": "operation_count",
