@@ -84,6 +84,14 @@ def test_a_silent_mock_runs_what_is_saved_asks_questions_and_tells_all_at_the_en
     assert re.search(r"  (core|robust) +[·░▒▓█]+ \d+/\d+", after)
     told = {(a.rating, a.text) for a in database.answers()}
     assert told == {("good", "because"), ("again", "")}
+    shown_again = re.sub(r"\x1b\[[\d;]*m", "", after.rpartition("What you answered, and the key points")[2])
+    assert re.search(r"You, rated good:\s+▌ because\s+Key points:\s+• For \d α\.", shown_again), shown_again
+    assert shown_again.count("Key points:") == 1, "what was said aloud is not there to be read"
+    kept = newest(asking, "mocks") / "answers.md"
+    assert f"Answers and key points are kept in mocks/{kept.parent.name}/answers.md." in " ".join(shown_again.split())
+    text = kept.read_text("utf-8")
+    assert re.search(r"You, rated good:\n\n> because\n\nKey points:\n\n- For \d \$\\alpha\$\.", text), text
+    assert "You, rated again:\n\n> (aloud)\n" in text
     (attempt,) = database.recall_all("causal_mask")
     assert (attempt.kind, attempt.verdict) == ("mock", "failed")
 

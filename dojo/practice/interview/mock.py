@@ -162,6 +162,7 @@ def hold_rounds(rounds: Sequence[TimedSession], args: argparse.Namespace) -> int
             screen.verdict(verdict) if held.silent else screen.failures(verdict)
     for held in rounds:
         scorecard.show(held, final)
+        questions.show_answers(held, screen)
         held.concluded = True
         held.save()
     asked = [name for held in rounds for name in held.katas]

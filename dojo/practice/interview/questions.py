@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from dojo.content import catalog
+from dojo.content import catalog, files, master
 from dojo.content.catalog import typed
 from dojo.practice import database, schedule
 from dojo.practice.database import RATINGS, Answer, Unreadable
-from dojo.verdict.screen.text import encodable
+from dojo.verdict.screen.text import encodable, filled
 
 if TYPE_CHECKING:
     from dojo.practice.interview.timed_session import TimedSession
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dojo.verdict.screen.terminal import Screen
 
 COUNT = {1: 3, 2: 3, 3: 4, 4: 5, 5: 5}  # questions after the code, by level
+ANSWERS = "answers.md"  # in a mock's folder
 SKIPPED, LEFT = "skipped", "left"
 WORDS = {str(number): word for number, word in enumerate(RATINGS, 1)} | {word: word for word in RATINGS}
 SCALE = ", ".join(f"{number} {word}" for number, word in enumerate(RATINGS, 1))
@@ -48,6 +49,8 @@ def after_the_code(held: TimedSession, screen: Screen, recorded: bool) -> None:
 
     def keep(card: QuestionCard, answer: Answer | None) -> None:
         held.ratings[card.kata.name][card.question.text] = answer.rating if answer else SKIPPED
+        if answer:
+            held.answers.setdefault(card.kata.name, {})[card.question.text] = answer.text
         held.save()
         if answer and recorded:
             remember(answer)
@@ -56,6 +59,32 @@ def after_the_code(held: TimedSession, screen: Screen, recorded: bool) -> None:
     for asked in held.ratings.values():
         asked |= {text: LEFT for text, rating in asked.items() if not rating}
     held.save()
+
+
+def show_answers(held: TimedSession, screen: Screen) -> None:
+    """Show what was typed beside the points of a good answer, and keep all that was answered in the mock's folder."""
+    whole, typed_alone = transcript(held), transcript(held, aloud=False)
+    if typed_alone:
+        screen.markdown(f"## What you answered, and the key points\n\n{typed_alone}")
+    if whole:
+        path = held.folder / ANSWERS
+        files.write_atomic(path, f"# Questions and answers\n\n{whole}\n")
+        print(filled(f"\nAnswers and key points are kept in {catalog.katas()[held.katas[0]].say(path)}.\n", sys.stdout))
+
+
+def transcript(held: TimedSession, aloud: bool = True) -> str:
+    """Each question that was answered, the answer, its rating and the points, in Markdown; or what was typed alone."""
+    told = []
+    for name, given in held.answers.items():
+        kata = catalog.katas()[name]
+        for question in master.questions(kata):
+            said = given.get(question.text)
+            if said or (said is not None and aloud):
+                rated, points = held.ratings[name][question.text], "\n".join(f"- {point}" for point in question.points)
+                answer = f"> {said}" if said else "> (aloud)"
+                told += [f"### {question.text}", f"You, rated {rated}:", answer, "Key points:", points]
+                told += [f"*Source:* {question.source}"]
+    return "\n\n".join(told)
 
 
 def chosen(cards: Sequence[QuestionCard], count: int) -> list[QuestionCard]:

@@ -77,6 +77,7 @@ class TimedSession:
     real: bool = False  # as in an interview: no hints
     ran: dict[str, str] = field(default_factory=dict)  # of a silent one: what came of the last run of each file
     ratings: dict[str, dict[str, str]] = field(default_factory=dict)  # by kata and question; "" before it is answered
+    answers: dict[str, dict[str, str]] = field(default_factory=dict)  # by kata and question, as typed
     begun: float = field(default_factory=time.time)  # seconds since 1970, UTC
     concluded: bool = False  # whether the scorecard has been shown
     mutants: dict[str, list[str]] = field(default_factory=dict)  # of a hunt with a test: what that is held against
