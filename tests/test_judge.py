@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 import pdb
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
