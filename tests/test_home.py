@@ -11,8 +11,9 @@ import pytest
 
 from dojo.cli import home, main
 from dojo.content import catalog
-from dojo.practice import progress, schedule
+from dojo.practice import progress
 from dojo.practice.database import remember
+from dojo.practice.schedule import plans
 from tests.conftest import COUNT, copy_of_project
 from tests.terminal import Terminal
 from tests.test_memory import attempt
@@ -29,8 +30,8 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOJO_HOME", str(tmp_path / "home"))
     now, katas = datetime.now(UTC), catalog.katas()
     standings = progress.standings(katas.values(), [], now)
-    schedule.keep_plan(schedule.make_plan(katas, standings, date.today() + timedelta(18), 9, now))
-    assert remember([attempt("linear", at=now.timestamp() + 1)]) is None
+    plans.keep_plan(plans.make_plan(katas, standings, date.today() + timedelta(18), 9, now))
+    assert remember([attempt("softmax", at=now.timestamp() + 1)]) is None
 
 
 @pytest.fixture
@@ -54,13 +55,14 @@ def picked(lines: list[str]) -> str:
 def test_it_shows_where_one_stands_and_fits(terminals, rows: int, columns: int) -> None:
     lines = terminals(rows, columns).shows("quit")
     assert lines[0].startswith(f"dojo  1 of {COUNT} passed · the interview is")
-    assert lines[1].startswith("next  embedding (planned for today)")
-    assert picked(lines) == "embedding"
+    assert lines[1].startswith("next  sdpa (planned for today)")
+    assert picked(lines) == "sdpa"
+    assert ("basics       ━━╌╌╌╌╌╌╌╌╌╌ 1 of 6" in lines) == (rows == 50)
     if rows >= 24:
         assert "the interview is in 18 days" in lines[0]
-        assert lines[3] == "basics       ━━╌╌╌╌╌╌╌╌╌╌ 1 of 6"
+        assert "attention    ╌╌╌╌╌╌╌╌╌╌╌╌ 0 of 6" in lines
         assert any(line.startswith("↑↓ pick · e edit · s show") for line in lines)
-    titled = any("embedding" in line and "Token embedding" in line for line in lines if line.startswith("›"))
+    titled = any("sdpa" in line and "Scaled dot-product" in line for line in lines if line.startswith("›"))
     assert titled == (columns >= 100)
 
 
@@ -68,11 +70,11 @@ def test_keys_pick_a_kata_and_the_list_scrolls(terminals) -> None:
     terminal = terminals()
     terminal.shows("quit")
     terminal.press("down", "down")
-    assert picked(terminal.shows("katas/basics/softmax.py · level 1 · Stable softmax")) == "softmax"
+    assert picked(terminal.shows("katas/attention/mqa.py · level 2 · Multi-query attention")) == "mqa"
     terminal.press("k", "up")
-    terminal.shows("level 1 · Token embedding")
+    terminal.shows("level 1 · Scaled dot-product")
     terminal.press("\t")
-    terminal.shows("katas/positions/absolute_positions.py · level 2")
+    terminal.shows("katas/feedforward/gelu_ffn.py · level 1")
     terminal.press("end")
     last = [*catalog.katas().values()][-1]
     assert picked(terminal.shows(f"katas/{last.track}/{last.name}.py")) == last.name
@@ -88,13 +90,13 @@ def test_a_key_runs_the_command_of_that_name_and_shows_what_to_type(terminals) -
     terminal.shows("quit")
     terminal.press("r")
     lines = terminal.shows("any key goes back", without="quit")
-    assert "$ dojo reveal embedding" in lines
-    assert "embedding is not passed yet, so its solution stays hidden." in lines
+    assert "$ dojo reveal sdpa" in lines
+    assert "sdpa is not passed yet, so its solution stays hidden." in lines
     terminal.press(" ")
     terminal.shows("quit")
     terminal.press("p")
     lines = terminal.shows("any key goes back", without="quit")
-    assert "✓ linear" in "\n".join(lines)
+    assert "✓ softmax" in "\n".join(lines)
     terminal.press(" ")
     terminal.shows("quit")
     terminal.press("\x03")
@@ -104,12 +106,12 @@ def test_a_key_runs_the_command_of_that_name_and_shows_what_to_type(terminals) -
 def test_a_kata_is_opened_in_the_editor_and_its_state_follows(terminals, tmp_path: Path, project: Path) -> None:
     editor = tmp_path / "editor.py"
     editor.write_text("import sys; open(sys.argv[1], 'a').write('def more():\\n    return 1\\n')\n")
-    stub = project / "katas" / "basics" / "embedding.py"
+    stub = project / "katas" / "attention" / "sdpa.py"
     before = stub.read_bytes()
     terminal = terminals(EDITOR=f"{sys.executable} {editor}")
-    terminal.shows("embedding             8 min  not started")
+    terminal.shows("sdpa                 12 min  not started")
     terminal.press("e")
-    terminal.shows("embedding             8 min  started")
+    terminal.shows("sdpa                 12 min  started")
     assert b"def more()" in stub.read_bytes()
     stub.write_bytes(before)
 
@@ -131,7 +133,7 @@ def test_without_an_editor_it_says_what_to_do(terminals, editor: dict[str, str],
 
 
 def test_where_no_editor_is_set_the_one_that_is_there_is_used(terminals, tmp_path: Path, project: Path) -> None:
-    stub = project / "katas" / "basics" / "embedding.py"
+    stub = project / "katas" / "attention" / "sdpa.py"
     before = stub.read_bytes()
     editor = tmp_path / "bin" / "vi"
     editor.parent.mkdir()
@@ -140,16 +142,16 @@ def test_where_no_editor_is_set_the_one_that_is_there_is_used(terminals, tmp_pat
     )
     editor.chmod(0o755)
     terminal = terminals(PATH=str(editor.parent))
-    terminal.shows("embedding             8 min  not started")
+    terminal.shows("sdpa                 12 min  not started")
     terminal.press("e")
-    terminal.shows("embedding             8 min  started")
+    terminal.shows("sdpa                 12 min  started")
     stub.write_bytes(before)
 
 
 @pytest.mark.parametrize("columns", [80, 100, 120])
 def test_the_day_for_which_a_kata_is_planned_is_whole(terminals, columns: int) -> None:
     told = "\n".join(terminals(rows=100, columns=columns).shows("quit"))
-    days = {schedule.day_of(task.day, date.today()) for task in schedule.kept_plan().tasks if not task.again}
+    days = {plans.day_of(task.day, date.today()) for task in plans.kept_plan().tasks if not task.again}
     assert len(days) > 3
     assert all(f"  {day}" in told for day in days), told
     assert "…" not in told or columns > 100
@@ -171,7 +173,7 @@ def test_in_a_pipe_it_is_an_overview_with_the_commands(capsys: pytest.CaptureFix
     assert main.main([]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"dojo  1 of {COUNT} passed · the interview is in 18 days · plan: 1 of ")
-    assert lines[1].startswith("next  embedding (planned for today), then rmsnorm, ")
+    assert lines[1].startswith("next  sdpa (planned for today), then mha, ")
     assert any(line.startswith("attention ") and line.endswith("0 of 6") for line in lines)
     assert "\x1b" not in "".join(lines)
     assert "Solve a kata" in lines

@@ -17,9 +17,10 @@ import pytest
 from dojo.cli import main
 from dojo.content import catalog
 from dojo.content.catalog import Trouble
-from dojo.practice import progress, schedule
+from dojo.practice import progress
 from dojo.practice.database import Attempt, Help, helps, place, recall_all, remember
 from dojo.practice.history import export, listing, numbered, overview, restore, take_in
+from dojo.practice.schedule import plans, repetition
 from tests import terminal
 
 
@@ -200,22 +201,22 @@ HOUR, DAY = 3600.0, 86400.0
     ],
 )
 def test_a_sitting_is_rated_by_pass_time_and_hints(attempts: list, expected: str) -> None:
-    found = schedule.sittings([attempt(verdict=v, at=at, hints=hints) for v, at, hints in attempts])
-    assert [schedule.rating(s, par=600.0) for s in found] == [expected]
+    found = repetition.sittings([attempt(verdict=v, at=at, hints=hints) for v, at, hints in attempts])
+    assert [repetition.rating(s, par=600.0) for s in found] == [expected]
 
 
 def test_a_pass_after_the_solution_was_shown_is_rated_as_none() -> None:
-    assert schedule.rating(schedule.sittings([attempt(at=0.0, shown=True)])[0], par=600.0) == "Again"
+    assert repetition.rating(repetition.sittings([attempt(at=0.0, shown=True)])[0], par=600.0) == "Again"
 
 
 def test_a_long_pause_begins_another_sitting() -> None:
-    found = schedule.sittings([attempt(at=0.0), attempt(at=HOUR), attempt(at=4 * HOUR)])
+    found = repetition.sittings([attempt(at=0.0), attempt(at=HOUR), attempt(at=4 * HOUR)])
     assert [len(s.attempts) for s in found] == [2, 1]
 
 
-def proposed(past: list[Attempt], now: datetime) -> list[schedule.Due]:
+def proposed(past: list[Attempt], now: datetime) -> list[plans.Due]:
     katas = catalog.katas()
-    return schedule.propose(katas, progress.standings(katas.values(), past, now), now)
+    return plans.propose(katas, progress.standings(katas.values(), past, now), now)
 
 
 def test_what_was_failed_comes_before_what_was_passed_and_new_ones_wait_for_their_groundwork() -> None:

@@ -18,8 +18,9 @@ from dojo.cli import main
 from dojo.content import catalog, master
 from dojo.content.catalog import Kata, Trouble
 from dojo.content.master import Question
-from dojo.practice import database, history, schedule
+from dojo.practice import database, history
 from dojo.practice.database import Answer
+from dojo.practice.schedule import repetition
 
 CELLS = """\
 # %% [markdown] tags=["solution", "questions"]
@@ -163,7 +164,7 @@ def test_a_quiz_without_a_terminal_says_so(quizzed, capsys, monkeypatch) -> None
 @pytest.mark.parametrize(("rating", "days"), [("again", 1), ("hard", 1), ("good", 2), ("easy", 8)])
 def test_a_question_comes_back_the_later_the_better_it_was_known(asking: Kata, rating: str, days: float) -> None:
     given = Answer(1e9, "softmax", "Why is $x$ divided?", rating, 9.0)
-    first, second = schedule.question_cards([asking], [given])
+    first, second = repetition.question_cards([asking], [given])
     assert first.due == datetime.fromtimestamp(1e9, UTC) + timedelta(days)
     assert second.due is None
 

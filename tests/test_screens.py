@@ -12,8 +12,9 @@ import pytest
 
 from dojo.cli import main
 from dojo.content import catalog
-from dojo.practice import progress, schedule
+from dojo.practice import progress
 from dojo.practice.database import remember
+from dojo.practice.schedule import plans
 from tests.conftest import copy_of_project
 from tests.terminal import Terminal
 from tests.test_memory import attempt
@@ -41,7 +42,7 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, ago in (("linear", 7), ("linear", 6), ("embedding", 5), ("linear", 1)):
         assert remember([attempt(name, at=now.timestamp() - 86400 * ago)]) is None
     standings = progress.standings(katas.values(), [], now)
-    schedule.keep_plan(schedule.make_plan(katas, standings, date.today() + timedelta(9), 3, now))
+    plans.keep_plan(plans.make_plan(katas, standings, date.today() + timedelta(9), 3, now))
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
 
+TARGETS = ("all", "inference", "training", "research")
 WHICH = "a kata, a track or `all`; `list` shows them"
 
 
@@ -180,6 +181,8 @@ def plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--hours", type=_number_of("hours", 2000), metavar="H", help="the time you have until then, all days together"
     )
+    parser.add_argument("--for", dest="target", choices=[*TARGETS], default="all", help="what the position is about")
+    parser.add_argument("--known", default="", metavar="NAMES", help="katas or tracks that you know, as in rope,gqa")
     parser.add_argument("--clear", action="store_true", help="forget the plan")
 
 

@@ -154,9 +154,11 @@ def _plan(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
         parser.error("--date and --hours go together, as in --date 2026-12-10 --hours 6")
     if args.clear and args.date:
         parser.error("--clear forgets the plan, so it takes no --date")
+    if args.date is None and (args.known or args.target != "all"):
+        parser.error("--for and --known are for a new plan, which needs --date and --hours")
     from dojo.cli import katas
 
-    return katas.plan(args.date, args.hours, args.clear)
+    return katas.plan(args)
 
 
 def _history(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
@@ -230,7 +232,12 @@ COMMANDS = {
         "spread the katas over the days until your interview",
         arguments.plan,
         _plan,
-        (("--date 2026-12-10 --hours 6", "make it; `next` follows it"), ("", "what is done"), ("--clear", "forget it")),
+        (
+            ("--date 2026-12-10 --hours 6", "make it; `next` follows it"),
+            ("--date 2026-12-10 --hours 6 --for inference --known rope,gqa", "more of what they ask, less of yours"),
+            ("", "what is done"),
+            ("--clear", "forget it"),
+        ),
     ),
     "mock": Command(
         PRACTISE,

@@ -237,10 +237,11 @@ def _share(kata: Kata, verdict: Verdict, path: Path, minutes: float | None) -> N
 
 def _minutes(kata: Kata) -> float | None:
     """How long the user took from the first try to the pass, as far as the history has seen it."""
-    from dojo.practice import database, schedule
+    from dojo.practice import database
+    from dojo.practice.schedule import repetition
 
     try:
-        return schedule.minutes_to_pass(database.recall_all(kata.name))
+        return repetition.minutes_to_pass(database.recall_all(kata.name))
     except database.Unreadable:
         return None
 

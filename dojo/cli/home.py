@@ -28,7 +28,8 @@ from rich.text import Text
 from dojo.cli.katas import bar, style_of
 from dojo.content import catalog
 from dojo.content.catalog import Kata, typed
-from dojo.practice import progress, schedule
+from dojo.practice import progress
+from dojo.practice.schedule import plans
 from dojo.verdict.screen.markdown import PAGED
 from dojo.verdict.screen.text import filled
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dojo.practice.progress import Standing
-    from dojo.practice.schedule import Due, Plan
+    from dojo.practice.schedule.plans import Due, Plan
 
 COMMANDS = {"s": "show", "g": "grade", "w": "watch", "h": "hint", "r": "reveal", "m": "mock"}  # of the kata picked
 OVERVIEWS = {"n": "next", "p": "plan", "l": "list", "?": "help"}
@@ -62,9 +63,9 @@ class Practice:
     @classmethod
     def now(cls) -> Practice:
         """As it stands now. Raises Trouble."""
-        katas, plan = catalog.katas(), schedule.kept_plan()
+        katas, plan = catalog.katas(), plans.kept_plan()
         standings = progress.standings(katas.values())
-        return cls(list(katas.values()), standings, schedule.propose(katas, standings, plan=plan), plan)
+        return cls(list(katas.values()), standings, plans.propose(katas, standings, plan=plan), plan)
 
     def head(self) -> list[Text]:
         """Where the user stands, in two lines."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import math
 import shutil
@@ -18,15 +19,17 @@ from rich.text import Text
 from dojo.cli.selection import check_files, relocate
 from dojo.content import catalog, master
 from dojo.content.catalog import ROOT, Kata, Trouble, typed
-from dojo.practice import lesson, progress, schedule
+from dojo.practice import lesson, progress
 from dojo.practice.database import Unreadable
 from dojo.practice.progress import Standing, State
-from dojo.practice.schedule import Plan, Task
+from dojo.practice.schedule import plans
+from dojo.practice.schedule.plans import Plan, Task
 from dojo.verdict.screen.markdown import page
 from dojo.verdict.screen.terminal import Screen
 from dojo.verdict.screen.text import filled
 
 STYLES = {State.NOT_STARTED: "dim", State.PASSED: "green", State.FAILED_SINCE: "red"}
+NAMED = 8  # of what a plan has no room for
 NARROW = 20  # columns left for titles at which levels and minutes are left out
 
 
@@ -121,18 +124,20 @@ def show_statement(kata: Kata) -> int:
     return 0
 
 
-def plan(interview: date | None, hours: float | None, clear: bool = False) -> int:
+def plan(args: argparse.Namespace) -> int:
     """Make the plan, forget it, or print the one that is kept, with what is done."""
-    if clear:
-        had = schedule.plan_file().exists()
-        schedule.plan_file().unlink(missing_ok=True)
+    if args.clear:
+        had = plans.plan_file().exists()
+        plans.plan_file().unlink(missing_ok=True)
         print("the plan is forgotten" if had else "there is no plan to forget")
         return 0
     found, now = catalog.katas(), datetime.now(UTC)
     standings = progress.standings(found.values())
-    if interview is not None and hours is not None:
-        schedule.keep_plan(schedule.make_plan(found, standings, interview, hours, now))
-    kept = schedule.kept_plan()
+    if args.date is not None:
+        words = [word for word in args.known.split(",") if word]
+        known = {kata.name for kata in catalog.select(words)} if words else set()
+        plans.keep_plan(plans.make_plan(found, standings, args.date, args.hours, now, args.target, known))
+    kept = plans.kept_plan()
     if kept is None:
         first = typed(f"plan --date {date.today() + timedelta(14)} --hours 6")
         print(filled(f"there is no plan yet: `{first}` makes one", sys.stdout))
@@ -151,26 +156,34 @@ def _planned(kept: Plan, done: list[bool], today: date) -> str:
     planned = _time(sum(task.minutes for task in kept.tasks))
     day = f"{kept.date:%A} {kept.date.day} {kept.date:%B %Y}"
     width = min(120, shutil.get_terminal_size().columns if sys.stdout.isatty() else 120)
-    lines = [*textwrap.wrap(f"The interview on {day} is {when}. Planned: {planned}.", width), ""]
+    target = "" if kept.target == "all" else f" for {kept.target}"
+    lines = [*_wrapped(f"The interview{target} on {day} is {when}. Planned: {planned}.", width), ""]
     for on, tasks in days.items():
-        head = f"  {schedule.day_of(on, today):<10}  {sum(task.minutes for task, _ in tasks):>3} min  "
+        head = f"  {plans.day_of(on, today):<10}  {sum(task.minutes for task, _ in tasks):>3} min  "
         late = " (late)" if on < today else ""
-        names = [f"✓ {_named(task)}" if ready else f"{_named(task)}{late}" for task, ready in tasks]
-        lines += textwrap.wrap(", ".join(names), width, initial_indent=head, subsequent_indent=" " * len(head))
+        names = [f"✓ {task.said}" if ready else f"{task.said}{late}" for task, ready in tasks]
+        lines += _wrapped(", ".join(names), width, head)
     said = [f"{sum(done)} of {len(done)} done. `{typed('next')}` follows the plan, `{typed('plan --clear')}` ends it."]
     open_ = [task for task, ready in zip(kept.tasks, done, strict=True) if not ready]
     if left >= 0 and any(task.day < today for task in open_):
         hours = math.ceil(sum(task.minutes for task in open_) / 60)
-        again = typed(f"plan --date {kept.date} --hours {hours}")
+        more = f" --for {kept.target}" * (kept.target != "all") + f" --known {','.join(kept.known)}" * bool(kept.known)
+        again = typed(f"plan --date {kept.date} --hours {hours}{more}")
         said.append(f"`{again}` spreads what is late over the days that are left.")
     if kept.left_out:
-        more = _time(sum(task.minutes for task in kept.left_out))
-        said.append(f"No room in {kept.hours:g} h for {', '.join(map(_named, kept.left_out))}: {more} more.")
-    return "\n".join([*lines, "", *(row for text in said for row in textwrap.wrap(text, width))])
+        time = _time(sum(task.minutes for task in kept.left_out))
+        names = [task.said for task in kept.left_out]
+        rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        said.append(f"No room in {kept.hours:g} h for {', '.join(names[:NAMED])}{rest}: that takes {time}.")
+    return "\n".join([*lines, "", *(row for text in said for row in _wrapped(text, width))])
 
 
-def _named(task: Task) -> str:
-    return f"{task.kata}{' again' * task.again}"
+def _wrapped(text: str, width: int, head: str = "") -> list[str]:
+    """Lines of a paragraph behind a head; nothing is broken but at spaces."""
+    below = " " * len(head)
+    return textwrap.wrap(
+        text, width, initial_indent=head, subsequent_indent=below, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _time(minutes: int) -> str:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from dojo.content import catalog, files, sync
 from dojo.content.catalog import Kata, Trouble, typed
-from dojo.practice import database, progress, schedule
+from dojo.practice import database, progress
 from dojo.practice.database import HINT, SOLUTION, Aid, Answer, Attempt, Help, Unreadable
+from dojo.practice.schedule import plans, repetition
 from dojo.verdict.screen.text import filled
 from dojo.verdict.types import Tier, state_of
 
@@ -76,7 +77,7 @@ def proposals(count: int) -> str:
     """What to practise now, the most urgent first."""
     katas = catalog.katas()
     standings = progress.standings(katas.values())
-    proposed = schedule.propose(katas, standings, plan=schedule.kept_plan())
+    proposed = plans.propose(katas, standings, plan=plans.kept_plan())
     asked = questions_due(katas)
     if not proposed:
         date, name = min((standing.due, name) for name, standing in standings.items() if standing.due)
@@ -92,8 +93,8 @@ def proposals(count: int) -> str:
 
 def questions_due(katas: Mapping[str, Kata]) -> list[str]:
     """The line that says which questions are due, if any are."""
-    cards = schedule.question_cards(katas.values(), database.answers())
-    due = Counter(card.kata.name for card in schedule.questions_due(cards, datetime.now(UTC)))
+    cards = repetition.question_cards(katas.values(), database.answers())
+    due = Counter(card.kata.name for card in repetition.questions_due(cards, datetime.now(UTC)))
     count = due.total()
     named = ", ".join(f"{name} {number}" for name, number in due.items())
     word = f"{count} question{'s are' if count > 1 else ' is'} due ({named})"
@@ -189,7 +190,7 @@ def listing(kata: Kata) -> str:
         return f"{kata.name} has no history yet: `{typed(f'grade {kata.name}')}` begins it."
     standing, scores = progress.standings([kata], attempts)[kata.name], database.scores(attempts)
     minutes = {
-        id(a): (a.spent or a.at - s.attempts[0].at) / 60 for s in schedule.sittings(attempts) for a in s.attempts
+        id(a): (a.spent or a.at - s.attempts[0].at) / 60 for s in repetition.sittings(attempts) for a in s.attempts
     }
     lines = [f"{kata.title} ({kata.name}): {standing.told}", "", LINE.format("", "when", "kind", "verdict", *HEADS)]
     for number, attempt in enumerate(attempts, 1):

@@ -15,9 +15,10 @@ from enum import StrEnum
 
 from dojo.content import build, files, master, sync
 from dojo.content.catalog import Kata, typed
-from dojo.practice import database, schedule
+from dojo.practice import database
 from dojo.practice.database import FRESH, HINT, SOLUTION, Aid, Attempt, Help, Unreadable
-from dojo.practice.schedule import Memory
+from dojo.practice.schedule import plans, repetition
+from dojo.practice.schedule.repetition import Memory
 from dojo.verdict.types import CORE_ALONE, Tier
 
 REST = 86400.0  # seconds between the last help and a fresh stub, for which that help no longer counts
@@ -111,7 +112,7 @@ def hunts(found: Mapping[str, Standing]) -> str:
 def _standing(kata: Kata, attempts: Sequence[Attempt], now: datetime) -> Standing:
     gradings = tuple(a for a in attempts if a.kind != "hunt" and a.verdict in JUDGED)
     hunts = tuple(a for a in attempts if a.kind == "hunt")
-    memory, work = schedule.memory(kata, gradings, now), _work(kata)
+    memory, work = repetition.memory(kata, gradings, now), _work(kata)
     edited = work is not None and _edited(kata, work, gradings)
     if any(attempt.passed for attempt in gradings):
         due = memory is not None and memory.due <= now
@@ -172,11 +173,11 @@ def after_pass(kata: Kata, katas: Mapping[str, Kata]) -> list[str]:
     found = standings(katas.values())
     track = [name for name, each in katas.items() if each.track == kata.track]
     done = sum(found[name].passed for name in track)
-    minutes = schedule.minutes_to_pass(found[kata.name].gradings)
+    minutes = repetition.minutes_to_pass(found[kata.name].gradings)
     took = [f"{minutes:.0f} min, par is {kata.minutes}" if minutes is not None else f"par is {kata.minutes} min"]
     last = found[kata.name].last
     hinted = (last.aid.words if last else "").removeprefix("with ") or "no hint"
-    upcoming = [due.kata.name for due in schedule.propose(katas, found) if due.kata != kata][:1]
+    upcoming = [due.kata.name for due in plans.propose(katas, found) if due.kata != kata][:1]
     steps = {f"reveal {kata.name}": "the explained solution", f"quiz {kata.name}": "what interviewers ask next"}
     steps |= {f"show {name}": "the kata that comes next" for name in upcoming}
     width = max(map(len, map(typed, steps)))

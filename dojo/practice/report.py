@@ -9,9 +9,10 @@ from datetime import datetime
 
 from dojo.content import catalog
 from dojo.content.catalog import Kata, typed
-from dojo.practice import database, progress, schedule
+from dojo.practice import database, progress
 from dojo.practice.database import Aid, Attempt
 from dojo.practice.progress import Standing, State
+from dojo.practice.schedule import repetition
 from dojo.verdict.page.html import css_class, esc, verdict_section, write
 
 STYLES = {State.NOT_STARTED: "none", State.PASSED: "ok", State.FAILED_SINCE: "bad"}
@@ -50,7 +51,7 @@ def _table(katas: dict[str, Kata], standings: dict[str, Standing]) -> str:
         standing = standings[kata.name]
         own, date = standing.gradings, standing.due
         trend = "".join(f'<i class="{css_class(a.verdict)}" title="{esc(a.verdict)}"></i>' for a in own[-12:])
-        green = [s.taken / 60 for s in schedule.sittings(own) if s.end.passed and not s.end.shown and s.taken]
+        green = [s.taken / 60 for s in repetition.sittings(own) if s.end.passed and not s.end.shown and s.taken]
         css = "" if standing.helped else STYLES.get(standing.state, "")
         most = max((a.aid for a in own), key=lambda aid: (aid.shown, aid.hints), default=Aid())
         helped = most.words.removeprefix("with ").removeprefix("after the ")
@@ -92,7 +93,7 @@ def _times(katas: dict[str, Kata], standings: dict[str, Standing]) -> str:
     """Time to green against par, sitting by sitting: a dot on the line took as long as par."""
     points = []
     for name, standing in standings.items():
-        for sitting in schedule.sittings(standing.gradings):
+        for sitting in repetition.sittings(standing.gradings):
             if sitting.end.passed and not sitting.end.shown and sitting.taken > 0:
                 points.append((sitting.end.at, sitting.taken / 60 / katas[name].minutes, name, sitting.taken / 60))
     if not points:

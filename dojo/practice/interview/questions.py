@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 from dojo.content import catalog, files, master
 from dojo.content.catalog import typed
-from dojo.practice import database, schedule
+from dojo.practice import database
 from dojo.practice.database import RATINGS, Answer, Unreadable
+from dojo.practice.schedule import repetition
 from dojo.verdict.screen.text import encodable, filled
 
 if TYPE_CHECKING:
     from dojo.practice.interview.timed_session import TimedSession
-    from dojo.practice.schedule import QuestionCard
+    from dojo.practice.schedule.repetition import QuestionCard
     from dojo.verdict.screen.terminal import Screen
 
 COUNT = {1: 3, 2: 3, 3: 4, 4: 5, 5: 5}  # questions after the code, by level
@@ -36,7 +37,7 @@ def after_the_code(held: TimedSession, screen: Screen, recorded: bool) -> None:
         answers = database.answers()
     except Unreadable:
         answers = []  # whoever writes the next answer tells why
-    cards = schedule.question_cards(katas, answers)
+    cards = repetition.question_cards(katas, answers)
     for kata in katas:
         mine = [card for card in cards if card.kata is kata]
         held.ratings.setdefault(kata.name, {card.question.text: "" for card in chosen(mine, COUNT[kata.level])})

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 
 from dojo.content import catalog
 from dojo.content.catalog import Trouble, typed
-from dojo.practice import database, progress, schedule
+from dojo.practice import database, progress
 from dojo.practice.interview import questions
-from dojo.practice.schedule import QuestionCard
+from dojo.practice.schedule import repetition
+from dojo.practice.schedule.repetition import QuestionCard
 from dojo.verdict.screen.text import filled
 
 
@@ -19,7 +20,7 @@ def main(args: argparse.Namespace) -> int:
     from dojo.verdict.screen.terminal import Screen
 
     katas = catalog.select(args.names)
-    cards = schedule.question_cards(katas, database.answers())
+    cards = repetition.question_cards(katas, database.answers())
     if not cards:
         raise Trouble(f"no question is written yet for {', '.join(kata.name for kata in katas)}")
     asked = cards if args.all else to_ask(cards, {kata.name for kata in katas} if args.names else passed())
@@ -44,7 +45,7 @@ def main(args: argparse.Namespace) -> int:
 
 def to_ask(cards: list[QuestionCard], begun: set[str]) -> list[QuestionCard]:
     """What is due, the longest first, and then what was never asked of the katas that are begun, easier first."""
-    due = schedule.questions_due(cards, datetime.now(UTC))
+    due = repetition.questions_due(cards, datetime.now(UTC))
     return [*due, *(card for card in cards if card.due is None and card.kata.name in begun)]
 
 
