@@ -21,11 +21,13 @@ from dojo.judge.fork_server import ForkServer
 from dojo.practice import database
 from dojo.practice.hunt import bug_hunt, planting
 from dojo.practice.hunt.planting import Facts, Wish, choose, planted, program, together
+from dojo.practice.hunt.traces import traces
 from dojo.practice.interview import timed_session
 from tests import terminal
 from tests.conftest import SEED, Grade, on_core
 
 KATAS = catalog.katas()
+ROOM = {"linear": 2, "embedding": 2}  # a product and a look-up have few lines that values come from
 every_kata = pytest.mark.parametrize("name", KATAS, ids=lambda name: f"kata_{name}_")
 
 
@@ -126,9 +128,8 @@ def test_without_bugs_what_is_handed_out_passes(graded: Grade) -> None:
     "names", [["alibi", "mha"], pytest.param([*KATAS], marks=pytest.mark.proof)], ids=["two", "all"]
 )
 def test_no_planted_place_is_known_by_its_format(names: list[str], tmp_path: Path) -> None:
-    pytest.importorskip("ruff")
     for name in names:
-        for number, bug in enumerate(bugs_of(KATAS[name])):
+        for number, bug in enumerate(bug for bug in bugs_of(KATAS[name]) if bug.note != "raises"):
             (tmp_path / f"{name}_{number}.py").write_text(program(bug.plant(source(name))))
     for words in (["format", "--check"], ["check", "--select=E501,E70,W"]):
         command = [sys.executable, "-m", "ruff", *words, f"--config={catalog.ROOT / 'pyproject.toml'}", tmp_path]
@@ -139,7 +140,36 @@ def test_no_planted_place_is_known_by_its_format(names: list[str], tmp_path: Pat
 def test_code_that_does_nothing_gives_its_bug_away() -> None:
     shown = ("keys not rotated", "positions ignored", "the result left in float32", "no scale")
     found = [planting.gives_itself_away(KATAS["causal_attention"], bug) for bug in bugs("causal_attention", *shown)]
-    assert found == [True, True, True, False]
+    assert found == [False, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("body", "trace"),
+    [
+        ("y = g(x)\n    y = x\n    return y", "y is assigned for nothing"),
+        ("y = g(x)\n    y = y + x\n    return y", ""),
+        ("y = g(x)\n    if x:\n        y = x\n    return y", ""),
+        ("y = g(x)\n    return x", "y is never read"),
+        ("y = g(x)\n    y[0] = 1\n    return x", "y is never read"),
+        ("_, y = g(x)\n    return y", ""),
+        ("x = x\n    return x", "x = x"),
+        ("return 0 * x", "0 * x"),
+        ("return x\n    return y", "code after its end"),
+        ("if False:\n        x = 1\n    return x", "if False"),
+        ("x\n    return y", "x"),
+    ],
+)
+def test_code_without_an_effect_is_seen(body: str, trace: str) -> None:
+    assert [each.removeprefix("f: ") for each in traces(f"def f(x, g):\n    {body}")] == [trace] * bool(trace)
+
+
+def test_only_what_gives_wrong_values_is_planted(server: ForkServer, core: int | None) -> None:
+    forbidden, wrong = "complex multiplication in RoPEReal", "pairs (i, i + d_k/2) instead of (2i, 2i + 1)"
+    with on_core(core):
+        facts = Facts(KATAS["rope"], [[bug] for bug in bugs("rope", forbidden, wrong)], server)
+    assert facts.fails(forbidden)
+    assert not facts.shows(forbidden, crashes=True)
+    assert facts.shows(wrong, crashes=False)
 
 
 def test_bugs_are_planted_in_statements_of_their_own() -> None:
@@ -153,7 +183,7 @@ def test_bugs_are_planted_in_statements_of_their_own() -> None:
     assert together(KATAS["sdpa"], rows, 3) == [rows[0], rows[2]]
 
 
-@pytest.mark.parametrize(("name", "count"), [("causal_mask", 4), ("alibi", 3), ("softmax", 1)])
+@pytest.mark.parametrize(("name", "count"), [("causal_mask", 3), ("alibi", 3), ("softmax", 1)])
 def test_every_program_with_some_of_the_bugs_left_fails(
     name: str, count: int, server: ForkServer, core: int | None, graded: Grade
 ) -> None:
@@ -168,13 +198,8 @@ def test_every_program_with_some_of_the_bugs_left_fails(
             assert verdict.verdict == "failed", [bug.name for bug in some]
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [("a bonus for distance", "float64 slopes"), ("k_len ignored", "distances in half precision")],
-)
-def test_a_bug_that_another_hides_is_not_planted_with_it(
-    one: str, other: str, server: ForkServer, core: int | None
-) -> None:
+def test_a_bug_that_another_hides_is_not_planted_with_it(server: ForkServer, core: int | None) -> None:
+    one, other = "k_len ignored", "distances in half precision"
     both = bugs("alibi", one, other)
     with on_core(core):
         alone = Facts(KATAS["alibi"], [[bug] for bug in both], server)
@@ -230,8 +255,9 @@ def test_what_the_user_changed_is_counted_in_lines(tmp_path: Path) -> None:
 def test_every_kata_can_be_hunted_with_every_seed(name: str, server: ForkServer, core: int | None) -> None:
     known: dict[str, bool] = {}
     with on_core(core):
-        for wish in [Wish(name, count, seed) for count in (1, 3) for seed in range(20)]:
+        for wish in [Wish(name, count, seed) for count in (1, ROOM.get(name, 3)) for seed in range(20)]:
             chosen = choose(wish, server, known)
             assert len(chosen) == wish.bugs, wish
+            assert not any(planting.gives_itself_away(KATAS[name], bug) for bug in bugs(name, *chosen))
             text = planted(source(name), bugs(name, *chosen))
             assert _bare(program(text)) != _bare(program(source(name)))

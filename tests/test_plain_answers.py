@@ -108,9 +108,13 @@ def test_what_is_shorter_lacks_a_part(entries: list[int]) -> None:
     assert not entries or entries[1:] in found
 
 
-@pytest.mark.parametrize(("seconds", "slower", "pairs"), [(0.5, False, 1), (9.0, True, 3)])
-def test_long_calls_are_not_repeated_where_one_says_enough(seconds: float, slower: bool, pairs: int) -> None:
-    result = race(lambda: (seconds, seconds), lambda: (0.5, 0.5), 8.0, random.Random(1))
+@pytest.mark.parametrize(
+    ("seconds", "reference", "slower", "pairs"), [(0.5, 0.5, False, 1), (0.9, 0.05, True, 3), (9.0, 0.5, True, 1)]
+)
+def test_long_calls_are_not_repeated_where_they_say_enough(
+    seconds: float, reference: float, slower: bool, pairs: int
+) -> None:
+    result = race(lambda: (seconds, seconds), lambda: (reference, reference), 8.0, random.Random(1))
     assert (result.slower, result.pairs) == (slower, pairs)
 
 

@@ -113,6 +113,12 @@ class ModuleContract(Contract):
             parameters_are(module, shapes, self.constants, self.buffers)
 
     @core
+    def test_training_and_evaluation_give_the_same(self, attempt: Attempt, draw: Draw) -> None:
+        """The model that is evaluated is not the one that was trained."""
+        case, make = self.representative_case()
+        self.verify(attempt, draw, f"{case}, after module.eval()", make(draw), gradients=True, training=False)
+
+    @core
     def test_constructor_takes_its_arguments_by_name(self, attempt: Attempt, draw: Draw) -> None:
         made = self.fullest_call(draw)
         # what is wrong by position too has nothing to do with names
@@ -139,12 +145,6 @@ class ModuleContract(Contract):
                 seen = f"{told}: extra: {extra}, missing: {missing}"
                 fail("state_dict() holds the parameters and nothing else", seen)
             module.request(args, kwargs)
-
-    @robust
-    def test_training_and_evaluation_give_the_same(self, attempt: Attempt, draw: Draw) -> None:
-        """The model that is evaluated is not the one that was trained."""
-        case, make = self.representative_case()
-        self.verify(attempt, draw, f"{case}, after module.eval()", make(draw), gradients=True, training=False)
 
     @robust
     def test_a_module_serves_calls_of_any_shape_in_any_order(self, attempt: Attempt, draw: Draw) -> None:

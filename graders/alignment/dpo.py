@@ -259,6 +259,7 @@ a product with the mask
 logits for log-probabilities
     logits lack the logarithm of their sum.
     log_p[:, :-1].gather(  →  logits[:, :-1].gather(
+    log_p = torch.log_softmax(logits.to(torch.promote_types(logits.dtype, torch.float32)), dim=-1)  →
 one sum for the whole batch
     each response has a log-probability of its own.
     of_token, 0.0).sum(dim=-1)  →  of_token, 0.0).sum().expand(len(logits))
@@ -268,6 +269,7 @@ the sign of the margin
 no reference
     without it the loss is lower for what the model preferred before training already.
     beta * ((chosen - rejected) - reference)  →  beta * (chosen - rejected)
+    reference = (ref_chosen.to(wide) - ref_rejected.to(wide)).detach()  →
 the reference added
     the margin is how much more the policy prefers the chosen response than the reference does.
     beta * ((chosen - rejected) - reference)  →  beta * ((chosen - rejected) + reference)
@@ -279,7 +281,7 @@ differences of probabilities
     (chosen - rejected) - reference)  →  (chosen.exp() - rejected.exp()) - reference)
 beta outside of the sigmoid
     beta scales the margin; outside it would only scale the learning rate.
-    margin = beta * (  →  margin = (
+    beta * ((chosen - rejected) - reference)  →  (chosen - rejected) - reference
     loss.mean()  →  (beta * loss).mean()
 the logarithm of a sigmoid
     sigmoid is 0 in float32 below -89, and its logarithm infinite.
@@ -287,7 +289,7 @@ the logarithm of a sigmoid
     F.logsigmoid(-margin)  →  torch.sigmoid(-margin).log()
 gradient to the reference
     the reference is constant.
-    ref_rejected.to(wide)).detach()  →  ref_rejected.to(wide))
+    (ref_chosen.to(wide) - ref_rejected.to(wide)).detach()  →  ref_chosen.to(wide) - ref_rejected.to(wide)
 a sum instead of a mean
     the loss must not grow with the batch.
     loss.mean()  →  loss.sum()
@@ -296,12 +298,15 @@ divided by 1 - 2ε
     loss.mean()  →  (loss / (1 - 2 * label_smoothing)).mean()
 robust instead of conservative
     conservative DPO is a mean of the two labels' losses.
-    loss.mean()  →  ((loss + 2 * label_smoothing * F.logsigmoid(-margin)) / (1 - 2 * label_smoothing)).mean()
+    loss = -(1 - label_smoothing) * F.logsigmoid(margin) - label_smoothing * F.logsigmoid(-margin)
+        →  loss = -(1 - label_smoothing) * F.logsigmoid(margin) + label_smoothing * F.logsigmoid(-margin)
+    loss.mean()  →  (loss / (1 - 2 * label_smoothing)).mean()
 smoothing ignored
     ε of each pair's loss is that of the other label.
     label_smoothing * F.logsigmoid(-margin)
         →  label_smoothing * F.logsigmoid(-margin)
         loss = -F.logsigmoid(margin)
+    loss = -(1 - label_smoothing) * F.logsigmoid(margin) - label_smoothing * F.logsigmoid(-margin)  →
 half precision as it comes
     differences of sums of log-probabilities cancel: they are computed in float32 and rounded once.
     wide = torch.promote_types(policy_chosen.dtype, torch.float32)  →  wide = policy_chosen.dtype

@@ -175,6 +175,7 @@ last_value ignored
 the value of the same step
     δ compares the reward and the value of the next step with the value of this one.
     delta = r + gamma * goes_on * next_v - v  →  delta = r + gamma * goes_on * v - v
+    next_v = torch.cat([v[:, 1:], last[:, None]], dim=1)  →
 the value not subtracted
     an advantage is what came beyond the critic's value.
     delta = r + gamma * goes_on * next_v - v  →  delta = r + gamma * goes_on * next_v

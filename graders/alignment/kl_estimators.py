@@ -321,9 +321,11 @@ nan where both are masked
 logits for log-probabilities
     logits lack the logarithm of their sum, and that differs between policy and reference.
     log_policy - log_ref, 0.0)  →  logits - ref_logits, 0.0)
+    log_ref = torch.log_softmax(ref_logits.to(acc), dim=-1)  →
 the token's logit for its log-probability
     logits lack the logarithm of their sum.
     log_p.gather(  →  logits.gather(
+    log_p = torch.log_softmax(logits.to(torch.promote_types(logits.dtype, torch.float32)), dim=-1)  →
 a small number inside the logarithm
     what the reference rules out must not come cheap: the KL is infinite.
     p = log_policy.exp()  →  log_ref = (log_ref.exp() + 1e-9).log()

@@ -257,6 +257,7 @@ clipped alone
 never clipped
     beyond the clip nothing more is gained.
     -torch.minimum(ratio * gain, clipped * gain)  →  -ratio * gain
+    clipped = ratio.clamp(1 - clip, 1 + clip)  →
 the log-ratio clipped
     the ratio lies within 1 ± c, not its logarithm within ± c.
     clipped = ratio.clamp(1 - clip, 1 + clip)  →  clipped = ratio.log().clamp(-clip, clip).exp()

@@ -206,7 +206,7 @@ pairs (i, i + head_dim/2) instead of (2i, 2i + 1)
     →  slice(0, x.shape[-1] // 2), slice(x.shape[-1] // 2, x.shape[-1])
 keys not rotated
     only the difference of two angles is a relative position: both queries and keys are rotated.
-    k = rotate(k, cos, sin)  →  k = k
+    k = rotate(k, cos, sin)  →
 values rotated too
     positions say where to look, not what is found there.
     v = self.split_heads(self.v_proj(x))  →  v = rotate(self.split_heads(self.v_proj(x)), cos, sin)

@@ -87,6 +87,9 @@ BUGS = KnownBugs(
 a sigmoid whose gradient is nan for large negative input
     autograd multiplies the factors of 1 / (1 + exp(-x)) one after another, and inf · 0 is nan.
     return torch.where(wide >= 0, right, left)  →  return (1 / (1 + torch.exp(-wide)))
+    right = 1 / (1 + torch.exp(-positive))  →
+    left = torch.exp(negative) / (1 + torch.exp(negative))  →
+    positive, negative = wide.clamp(min=0), wide.clamp(max=0)  →
 `where` with a branch that overflows
     both branches are computed and differentiated: 0 · inf in the one not taken is nan.
     positive, negative = wide.clamp(min=0), wide.clamp(max=0)  →  positive, negative = wide, wide
@@ -94,12 +97,18 @@ a gradient of 0 at exactly 0
     |x| has the gradient 0 at 0 in PyTorch, and the sigmoid one of 1/4.
     return torch.where(wide >= 0, right, left)  →  z = torch.exp(-wide.abs())
         return (torch.where(wide >= 0, 1.0, z) / (1 + z))
+    right = 1 / (1 + torch.exp(-positive))  →
+    left = torch.exp(negative) / (1 + torch.exp(negative))  →
+    positive, negative = wide.clamp(min=0), wide.clamp(max=0)  →
 1 - sigmoid
     the sigmoid rises from 0 to 1.
     return torch.where(wide >= 0, right, left)  →  return torch.where(wide >= 0, 1 - right, 1 - left)
 tanh instead of sigmoid
     tanh runs from -1 to 1, and twice as fast.
     return torch.where(wide >= 0, right, left)  →  return torch.tanh(wide)
+    right = 1 / (1 + torch.exp(-positive))  →
+    left = torch.exp(negative) / (1 + torch.exp(negative))  →
+    positive, negative = wide.clamp(min=0), wide.clamp(max=0)  →
 the argument clamped at ±5
     a clamp holds the value and cuts the gradient: sigmoid(-1e4) is 0.
     wide.clamp(min=0), wide.clamp(max=0)  →  wide.clamp(0, 5), wide.clamp(-5, 0)

@@ -100,9 +100,11 @@ truncated at ±2σ
 uniform instead of normal
     Glorot's other initialisation has the same variance and another shape.
     trunc_normal_(self.weight, std=std, a=-3 * std, b=3 * std  →  xavier_uniform_(self.weight
+    std = math.sqrt(2 / (in_features + out_features))  →
 zeros
     with equal weights all outputs learn the same.
     trunc_normal_(self.weight, std=std, a=-3 * std, b=3 * std  →  zeros_(self.weight
+    std = math.sqrt(2 / (in_features + out_features))  →
 the result scaled by its standard deviation
     the deviation belongs to the initialisation, not to the map.
     return x @ self.weight.T  →  return x @ self.weight.T / math.sqrt(self.weight.shape[-1])

@@ -221,6 +221,7 @@ BUGS = KnownBugs(
 no shift by the maximum
     exp overflows float32 above 88, and inf / inf is nan; a row far below 0 becomes 0 / 0.
     shifted = x.to(acc) - row_max  →  shifted = x.to(acc)
+    row_max = x.detach().amax(dim=dim, keepdim=True)  →
 the maximum of the whole tensor instead of the row
     a row far below the largest entry of another row underflows to 0 / 0.
     amax(dim=dim, keepdim=True)  →  amax()
@@ -237,6 +238,7 @@ normalised over the whole tensor
 not normalised
     the exponentials must be divided by their sum.
     return (exp / total)  →  return exp
+    total = exp.sum(dim=dim, keepdim=True)  →
 a small constant added to the denominator
     the sum is at least 1 once the maximum is subtracted, so nothing needs saving; now rows sum to less than 1.
     total = exp.sum(dim=dim, keepdim=True)  →  total = exp.sum(dim=dim, keepdim=True) + 1e-3

@@ -191,12 +191,14 @@ BUGS = KnownBugs(
 images alone
     each text is to find its image as well: columns are the other half of the loss.
     (loss_of_images + loss_of_texts) / 2  →  loss_of_images
+    loss_of_texts = F.cross_entropy(logits.T, own)  →
 texts alone
     each image is to find its text as well: rows are the other half of the loss.
     (loss_of_images + loss_of_texts) / 2  →  loss_of_texts
+    loss_of_images = F.cross_entropy(logits, own)  →
 the sum of both halves
     the loss is their mean.
-    (loss_of_images + loss_of_texts) / 2  →  (loss_of_images + loss_of_texts)
+    ((loss_of_images + loss_of_texts) / 2)  →  (loss_of_images + loss_of_texts)
 the image is not normalised
     a longer row is no better match: both sides are divided by their lengths.
     image_directions = F.normalize(image.to(wide), dim=-1)  →  image_directions = image.to(wide)

@@ -153,6 +153,8 @@ padding inverted
 self-attention not causal
     a token must not see what is written after it.
     self.self_attn(x, x, causal)  →  self.self_attn(x, x)
+    causal = torch.ones(seq, seq, dtype=torch.bool, device=x.device).tril()  →
+    seq = x.shape[1]  →
 sees one token ahead
     the diagonal of the mask belongs to the token itself.
     .tril()  →  .tril(1)
@@ -164,6 +166,7 @@ cross-attention causal too
 cross-attention on the text instead of the memory
     keys and values of the cross-attention come from the memory.
     self.cross_attn(x, memory, mask)  →  self.cross_attn(x, x)
+    mask = None if memory_padding is None else memory_padding[:, None, None, :]  →
 values taken from the text instead of the memory
     keys and values belong together: both come from the memory.
     self.v_proj(context)  →  self.v_proj(x)

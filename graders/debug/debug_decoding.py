@@ -301,7 +301,10 @@ no mask at all  [masking]
     scores.masked_fill(later, -torch.inf)  →  scores
 no mask behind a cache  [masking]
     single tokens need none, pieces of several do.
-    .triu(1 + keys.shape[1] - seq)  →  .triu(1 + keys.shape[1] - seq) & (keys.shape[1] == seq)
+    scores = turned(q) @ keys.mT / dim**0.5
+        →  scores = turned(q) @ keys.mT / dim**0.5
+        if keys.shape[1] > seq:
+            return torch.softmax(scores, dim=-1) @ values
 
 positions counted from 0 in each call  [positions]
     they go on from the length of the cache: only the first call starts at 0.
@@ -326,8 +329,9 @@ the token that crosses top-p dropped  [filters]
 temperature after the filter  [filters]
     the nucleus is that of the distribution which is drawn from.
     torch.softmax(logits / temperature, dim=-1)  →  torch.softmax(logits, dim=-1)
-    probs / probs.sum())
-    →  probs ** (1 / temperature) / (probs ** (1 / temperature)).sum())
+    probs = torch.zeros_like(probs).scatter(-1, order, probs / probs.sum())
+        →  probs = probs ** (1 / temperature)
+        probs = torch.zeros_like(probs).scatter(-1, order, probs / probs.sum())
 no temperature  [filters]
     logits are divided by it.
     torch.softmax(logits / temperature, dim=-1)  →  torch.softmax(logits, dim=-1)

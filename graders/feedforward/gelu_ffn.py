@@ -202,6 +202,7 @@ dropout in evaluation mode too
 dropout before gelu
     the entries are dropped after the bend, and gelu is not linear: scaling before it is not scaling after it.
     hidden = self.dropout(hidden)  →  hidden = F.gelu(self.dropout(self.fc1(x)))
+    hidden = F.gelu(self.fc1(x))  →
 dropout without the scale 1 / (1 - p)
     what survives is divided by 1 - p, so that the expected value is the same in both modes.
     hidden = self.dropout(hidden)  →  if self.training:

@@ -272,7 +272,7 @@ the divisor not squared
 backward starts from the value
     the derivative of a Value by itself is 1.
     flow, ready = {self: 1.0}, [self]  →  flow, ready = {self: self.data}, [self]
-a recursive search
+a recursive search  [raises]
     Python stops at 1,000 calls: the search keeps a list of its own.
     found = [self]  →
     for node in found:  # which grows on the way  →  def search(node):
@@ -292,7 +292,7 @@ every use handed on at once
         uses: dict[Value, int] = {self: 0}
 the slope of x ** 0 computed
     0 · 0 ** -1 divides by 0: the slope of x ** 0 is 0.
-    if power else 0.0  →
+    (power - 1) if power else 0.0  →  (power - 1)
 the graph thrown away
     one may go back again, and from other Values.
     total = flow.pop(node)

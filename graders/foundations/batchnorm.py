@@ -328,7 +328,9 @@ never updated
 over the batch alone
     a feature has one mean over batch and places.
     axes = [0, *range(2, x.dim())]  →  axes = [0]
-    batch.flatten()  →  batch.reshape(features, -1).mean(1)
+    for running, batch in ((self.running_mean, mean), (self.running_var, unbiased)):
+        →  for running, batch in ((self.running_mean, mean), (self.running_var, unbiased)):
+            batch = batch.reshape(features, -1).mean(1)
 over the features
     that is layer norm: each row by itself.
     axes = [0, *range(2, x.dim())]  →  axes = [*range(1, x.dim())]
@@ -381,7 +383,8 @@ the root of a running variance in half precision
     variance = self.running_var.to(wide.dtype).view(row)  →  variance = self.running_var.view(row)
 the result left in float32
     the result has the dtype of the input.
-    self.bias.view(row)).to(x.dtype)  →  self.bias.view(row))
+    (normed * self.weight.view(row) + self.bias.view(row)).to(x.dtype)
+        →  normed * self.weight.view(row) + self.bias.view(row)
 the bias left out
     the bias is added last.
     * self.weight.view(row) + self.bias.view(row)  →  * self.weight.view(row)

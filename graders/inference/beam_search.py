@@ -341,8 +341,9 @@ one round too few
     total / len(tokens) **  →  total / max(1, len(tokens)) **
 the end token cut off
     `eos_id` belongs to the tokens.
-    scored = [(tokens,
-        →  scored = [(tokens[:-1] if tokens[-1] == eos_id else tokens,
+    scored = [(tokens, total / len(tokens) ** length_penalty) for tokens, total in beam]
+        →  scored = [(tokens, total / len(tokens) ** length_penalty) for tokens, total in beam]
+        scored = [(tokens[:-1] if tokens[-1] == eos_id else tokens, score) for tokens, score in scored]
 the end token of the prompt seen as an end
     only new tokens finish a hypothesis.
     if tokens[-1:] != [eos_id]  →  if [*prompt, *tokens][-1] != eos_id

@@ -389,6 +389,8 @@ at least for exceeds in the inversion
 the most probable token drawn
     the uniform number decides.
     torch.minimum(below.sum(dim=-1), possible.amax(dim=-1))  →  chances.argmax(dim=-1)
+    below = chances.cumsum(dim=-1) <= uniform[..., None]  →
+    possible = torch.arange(chances.shape[-1], device=chances.device) * (chances > 0)  →
 drawn in sorted order
     the order of the vocabulary is the one that everybody can repeat.
     below = chances.cumsum(dim=-1)  →  chances, ids = chances.sort(dim=-1, descending=True)
@@ -399,6 +401,7 @@ an id behind the last possible one
     rounding may leave the sum below u: then it is the last id of positive probability.
     torch.minimum(below.sum(dim=-1), possible.amax(dim=-1))
         →  below.sum(dim=-1).clamp_max(chances.shape[-1] - 1)
+    possible = torch.arange(chances.shape[-1], device=chances.device) * (chances > 0)  →
 log-probabilities taken as they are
     rounded to half precision they do not sum to 1.
     torch.softmax(logprobs.to(torch.promote_types(logprobs.dtype, torch.float32)), dim=-1)

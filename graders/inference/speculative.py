@@ -262,6 +262,7 @@ accepted only where p is at least q
 the number compared with p
     a draft token is there with probability q already: the number is compared with p / q.
     fits = accept_uniform * q < p  →  fits = accept_uniform < p
+    q = draft_probs.gather(-1, draft_tokens[..., None]).squeeze(-1)  →
 acceptance goes on after a rejection
     what was drafted behind a rejected token was drafted for another text.
     count = fits.cumprod(-1).sum(-1)  →  count = fits.sum(-1)
@@ -275,6 +276,8 @@ the residual of the draft beyond the target
 drawn from the target after a rejection
     tokens that the draft likes would come twice: as accepted drafts, and here.
     rest = torch.where(rest.sum(-1, keepdim=True) > 0, rest, here)  →  rest = here
+    rest = (here - draft.gather(1, place).squeeze(1)).clamp_min(0)  →
+    draft = torch.cat([draft_probs, torch.zeros_like(draft_probs[:, :1])], dim=1)  →
 the residual not normalised
     it sums to the probability of a rejection, and not to 1.
     cumulative = (rest / rest.sum(-1, keepdim=True)).cumsum(-1)  →  cumulative = rest.cumsum(-1)
@@ -290,6 +293,9 @@ the last draft place's target for the bonus
 the most probable token instead of a drawn one
     a draw has the distribution, its most probable token has not.
     drawn = torch.minimum(below.sum(-1), possible.amax(-1))  →  drawn = rest.argmax(-1)
+    below = cumulative <= sample_uniform[:, None]  →
+    cumulative = (rest / rest.sum(-1, keepdim=True)).cumsum(-1)  →
+    possible = torch.arange(vocab, device=rest.device) * (rest > 0)  →
 no bonus
     where all are accepted, the pass has given one more distribution.
     return tokens, count + 1
@@ -319,6 +325,7 @@ the first id at a number of 0
 an id behind the vocabulary
     in float32 the whole sum may stay below a number near 1.
     drawn = torch.minimum(below.sum(-1), possible.amax(-1))  →  drawn = below.sum(-1)
+    possible = torch.arange(vocab, device=rest.device) * (rest > 0)  →
 what is impossible accepted at a number of 0
     a token of probability 0 is never accepted.
     fits = accept_uniform * q < p  →  fits = accept_uniform * q <= p

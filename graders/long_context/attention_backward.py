@@ -193,6 +193,7 @@ BUGS = KnownBugs(
 D left out
     softmax takes from every weight what the others gain: dS is P∘(dP - D).
     weights * (grad_weights - row_dot)  →  weights * grad_weights
+    row_dot = (grad_out * out).sum(dim=-1, keepdim=True)  →
 D a plain mean of dP
     D is the mean of dP under the weights, not under equal ones.
     row_dot = (grad_out * out).sum(dim=-1, keepdim=True)  →
@@ -238,6 +239,7 @@ weights multiplied by the mask
 P(1 - P), as for a sigmoid
     weights compete: the gradient of a score holds those of all weights in its row.
     weights * (grad_weights - row_dot)  →  weights * (1 - weights) * grad_weights
+    row_dot = (grad_out * out).sum(dim=-1, keepdim=True)  →
 the derivative of softmax left out
     dP is the gradient of the weights: softmax stands between them and the scores.
     weights * (grad_weights - row_dot)  →  grad_weights - row_dot

@@ -189,7 +189,8 @@ Llama 3: no 2π
     original_max_len * w / (2 * math.pi)  →  original_max_len * w
 Llama 3: no clamp
     beyond its ends a ramp is 0 or 1.
-    high_freq_factor - low_freq_factor)).clamp(0, 1)  →  high_freq_factor - low_freq_factor))
+    ((turns - low_freq_factor) / (high_freq_factor - low_freq_factor)).clamp(0, 1)
+        →  (turns - low_freq_factor) / (high_freq_factor - low_freq_factor)
 Llama 3: a hard switch
     between the two numbers of turns there is a ramp.
     kept = ((turns - low_freq_factor) / (high_freq_factor - low_freq_factor)).clamp(0, 1)
@@ -230,7 +231,8 @@ YaRN: no 2π
     original_max_len / (2 * math.pi * turns)  →  original_max_len / turns
 YaRN: no clamp
     beyond its ends a ramp is 0 or 1.
-    / (high - low)).clamp(0, 1)  →  / (high - low))
+    ((torch.arange(d_k // 2, dtype=torch.float64) - low) / (high - low)).clamp(0, 1)
+        →  (torch.arange(d_k // 2, dtype=torch.float64) - low) / (high - low)
 YaRN: periods interpolated
     the mean is one of frequencies: that of periods is another number.
     frequencies = w * (1 - slowed) + w / factor * slowed  →  frequencies = w / (1 - slowed + factor * slowed)

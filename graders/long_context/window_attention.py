@@ -283,6 +283,7 @@ window one too narrow
 not causal
     a query sees nothing behind its own position.
     return causal & (near | first)  →  return near | first
+    causal = key_position <= query_position[:, None]  →
 a window to both sides
     keys behind the query are the future.
     near = query_position[:, None] - key_position < window
@@ -300,6 +301,7 @@ sinks counted behind the window
 sinks ignored
     the first tokens stay visible.
     return causal & (near | first)  →  return causal & near
+    first = key_position < sinks  →
 the first tokens alone are hidden
     sinks are seen besides the window.
     return causal & (near | first)  →  return causal & near & ~first
@@ -323,6 +325,7 @@ its share is given back
     weights that are normalised again sum to 1: the sink might as well not be there.
     weights = exps / total.clamp_min(1.0)
         →  weights = exps / exps.sum(dim=-1, keepdim=True).clamp_min(torch.finfo(acc).tiny)
+    total = exps.sum(dim=-1, keepdim=True) + torch.exp(sink - top)  →
 the sink is not in the maximum
     exp overflows float32 where the logit is 89 above all scores, and gradients are nan.
     torch.maximum(scores.amax(dim=-1, keepdim=True), sink).detach()  →  scores.amax(dim=-1, keepdim=True).detach()

@@ -188,6 +188,7 @@ a product with the mask
 a sum instead of a mean
     the loss must not grow with the number of tokens.
     (total / max(int(count), 1))  →  total
+    count = kept.sum() if num_tokens is None else num_tokens  →
 a loss with the shape of num_tokens
     the loss has no dimensions, also where num_tokens has one.
     max(int(count), 1)  →  torch.as_tensor(count).clamp_min(1)
@@ -203,7 +204,7 @@ half precision summed as it comes
     logits.to(torch.promote_types(logits.dtype, torch.float32))  →  logits
 the result left in float32
     the loss has the dtype of the logits.
-    max(int(count), 1)).to(logits.dtype)  →  max(int(count), 1))
+    (total / max(int(count), 1)).to(logits.dtype)  →  total / max(int(count), 1)
 shifted twice
     the logits at t predict token t + 1, and not the one after.
     wide[:, :-1], token_ids[:, 1:]  →  wide[:, :-2], token_ids[:, 2:]

@@ -434,6 +434,7 @@ the square of f
 the square of P
     P² does not see who was chosen.
     (share * mean).sum()  →  (mean * mean).sum()
+    share = loads(experts, num_experts).to(chances.dtype) / experts.numel()  →
 a gradient through f
     f is constant: gradients flow through P alone.
     (share * mean).sum()
@@ -467,6 +468,9 @@ groups interleaved
 groups ignored
     only experts of the best groups may be chosen.
     choice = choice.masked_fill(~open_groups.repeat_interleave(size, dim=-1), -torch.inf)  →
+    open_groups = torch.zeros_like(group_scores, dtype=torch.bool).scatter(-1, best(group_scores, top_groups), True)  →
+    group_scores = grouped.topk(min(2, size), dim=-1).values.sum(dim=-1)  →
+    grouped = choice.unflatten(-1, (num_groups, size))  →
 softmax for sigmoid
     scores of DeepSeek-V3 are sigmoids.
     scores = torch.sigmoid(logits.to(torch.promote_types(logits.dtype, torch.float32)))

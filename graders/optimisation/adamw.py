@@ -345,6 +345,7 @@ decay after the update
     p is decayed first, and the update is not.
     p.copy_(decayed - lr * m_hat / (v_hat.sqrt() + eps))
         →  p.copy_((p.to(wide) - lr * m_hat / (v_hat.sqrt() + eps)) * (1 - lr * weight_decay))
+    decayed = p.to(wide) * (1 - lr * weight_decay)  →
 no decay
     p shrinks by lr · weight_decay in each step.
     decayed = p.to(wide) * (1 - lr * weight_decay)  →  decayed = p.to(wide)
@@ -352,6 +353,7 @@ no bias correction
     m and v start with zeros, and are too small by 1 - β^t.
     m_hat = state["m"] / (1 - beta1**t)  →  m_hat = state["m"]
     v_hat = state["v"] / (1 - beta2**t)  →  v_hat = state["v"]
+    t = state["t"]  →
 m not corrected
     both moments start with zeros, and both are too small.
     m_hat = state["m"] / (1 - beta1**t)  →  m_hat = state["m"]
@@ -395,6 +397,7 @@ eps under the root
 eps before the correction
     eps is added to the root of the corrected v.
     (v_hat.sqrt() + eps)  →  ((state["v"].sqrt() + eps) / (1 - beta2**t) ** 0.5)
+    v_hat = state["v"] / (1 - beta2**t)  →
 eps forgotten
     eps bounds the step where gradients are tiny.
     (v_hat.sqrt() + eps)  →  v_hat.sqrt()
@@ -423,7 +426,9 @@ ascent
     p.copy_(decayed - lr  →  p.copy_(decayed + lr
 lr read once
     a schedule changes the settings of a group between steps.
-    self.move(p, group["lr"], *group  →  self.move(p, group.setdefault("first_lr", group["lr"]), *group
+    self.move(p, group["lr"], *group
+        →  first_lr = group.setdefault("first_lr", group["lr"])
+        self.move(p, first_lr, *group
 the first group's settings for all
     each group has its own.
     self.move(p, group["lr"]

@@ -283,6 +283,7 @@ always rescaled
 clipped by value
     entries are not cut off one by one: the vector is shortened.
     (grad.to(wide) * scale).to(grad.dtype)  →  grad.clamp(-max_norm, max_norm)
+    scale = (max_norm / (norm + eps)).clamp(max=1.0)  →
 the sum of the norms
     squares add up, norms do not.
     torch.stack(squares).sum().sqrt()  →  torch.stack(squares).sqrt().sum()

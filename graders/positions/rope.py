@@ -270,6 +270,7 @@ positions ignored: always 0, 1, 2, …
 the first entry's positions for the whole batch
     positions (batch, seq) give each entry positions of its own.
     positions = positions.reshape(batch, *[1] * (x.ndim - 3), seq)  →  positions = positions[0]
+    batch, seq = positions.shape  →
 a reflection instead of a rotation
     the matrix is [[cos, -sin], [sin, cos]]; with the second sine negated too its determinant is not 1.
     wide[..., first] * sin + wide[..., second] * cos  →  wide[..., second] * cos - wide[..., first] * sin

@@ -287,6 +287,14 @@ the longest match
         →  def merge(ids, ranks, lengths):
     best = min(pairwise(ids), key=lambda pair: ranks.get(pair, len(ranks)))
         →  best = max(pairwise(ids), key=lambda pair: lengths.get(pair, 0))
+the longest token from the left
+    ids come from merges in the order in which they were learnt, and not from a search for the longest token.
+    ids.extend(merge(list(piece.encode()), self.ranks))
+        →  rest = piece.encode()
+        while rest:
+            longest = max(filter(rest.startswith, self.tokens[: 256 + len(self.ranks)]), key=len)
+            ids.append(self.tokens.index(longest))
+            rest = rest[len(longest) :]
 the leftmost pair
     of the pairs that are merges the one learnt first is merged, wherever it stands.
     best = min(pairwise(ids), key=lambda pair: ranks.get(pair, len(ranks)))
@@ -301,6 +309,7 @@ one merge per piece
 one place of each pair merged
     all places are merged.
     left.append(256 + ranks[best])  →  return merge([*left, 256 + ranks[best]], ranks) + ids[place + 2 :]
+    place += 2  →
 merged from the right
     aaa becomes (aa)a: places are merged from left to right.
     left, place = [], 0  →  left, place, ids = [], 0, ids[::-1]

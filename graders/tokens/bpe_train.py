@@ -240,6 +240,10 @@ characters for bytes
 across pieces
     the last letter of a word and the space behind it are no pair.
     re.findall(PRETOKEN, part))  →  [part])
+text between special tokens stripped
+    white space at an end is text too, and its pairs count.
+    parts = parts_of(text, special_tokens)
+        →  parts = [part.strip() for part in parts_of(text, special_tokens)]
 pieces without their spaces
     the space before a word belongs to it.
     seen = Counter(piece for  →  seen = Counter(piece.strip() for
@@ -278,18 +282,11 @@ merged from the right
 overlapping places counted once
     every adjacent place counts: aaa has the pair aa twice.
     while len(merges) < rounds and counts:
-        →  from itertools import groupby
-        def without_overlaps():
-            found = Counter()
+        →  while len(merges) < rounds and counts:
+            counts = Counter()
             for ids, times in pieces:
-                for token, run in groupby(ids):
-                    length = len(list(run))
-                    found[token, token] += times * (length // 2)
-                for pair in pairwise(ids):
-                    if pair[0] != pair[1]:
-                        found[pair] += times
-            return +found
-        while len(merges) < rounds and (counts := without_overlaps()):
+                for pair in set(pairwise(ids)):
+                    counts[pair] += times * (len(ids) - len(merged(ids, pair, 0)))
 counts not kept up to date around a merge
     what the pair's neighbours were paired with is seen less often.
     add(counts, ids, -times)  →  counts[best] -= times * list(pairwise(ids)).count(best)
@@ -304,6 +301,7 @@ a pair counted once in each piece
 one place of each piece replaced
     the pair is replaced everywhere.
     found.append(new)  →  return [*found, new, *ids[place + 2 :]]
+    place += 2  →
 no pair left  [raises]
     a short text has fewer merges than were asked for.
     while len(merges) < rounds and counts:  →  while len(merges) < rounds:

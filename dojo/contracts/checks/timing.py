@@ -5,7 +5,7 @@ Each pair runs both calls in random order on changed inputs and asks one questio
 a million times, after 17 pairs that agree, and fast wrongly once in a hundred, after 6; these are the odds at the
 borders, where only seven pairs of ten say the right thing. What it cannot decide is *undecided*, and never a failure.
 A call of a tenth of a second is no matter of chance: where the reference takes that long, one pair far within the limit
-decides; where either of them does, three far beyond it.
+decides; where either of them does, three far beyond it, and of a whole second one.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from dojo.verdict.types import Label, Outcome, Section
 P0, P1, MOST_PAIRS = 0.3, 0.7, 120
 FALSE_ALARM, MISS = 1e-6, 1e-2
 LONG = 0.1  # processor seconds of a call from which on a single pair says much
+WHOLE = 1.0  # from which on it says all
 CLEAR, CLEARLY_SLOW = 2.0, 3  # how far from the limit it then decides, and how many must say that it is slow
 SLEEP_ALLOWANCE = 0.05  # seconds by the wall clock that a busy machine may take on top of four times the limit
 Reading = tuple[float, float]  # processor seconds, wall seconds
@@ -55,7 +56,7 @@ def race(attempt: Callable[[], Reading], reference: Callable[[], Reading], limit
         score += step_up if over else step_down
         if max(cpu, cpu_reference) > LONG:
             within = cpu_reference > LONG and CLEAR * cpu < limit * cpu_reference and wall < limit * wall_reference
-            beyond = sum(ratio > CLEAR * limit for ratio in ratios) >= CLEARLY_SLOW
+            beyond = sum(ratio > CLEAR * limit for ratio in ratios) >= (1 if cpu > WHOLE else CLEARLY_SLOW)
             if within or beyond:
                 return Race(beyond, median(ratios), len(ratios))
         if not fast < score < slow:
@@ -73,7 +74,8 @@ def clocked(attempt: Attempt, ask: Callable[[], Any]) -> Reading:
 
 def assert_time_within(limit: float, result: Race) -> None:
     """A race says that at most `limit` times the reference's time is taken; one that is undecided fails nothing."""
-    told = f"{result.ratio:.1f} × the reference's time (median of {result.pairs} pairs), limit {limit} ×"
+    measured = f"median of {result.pairs} pairs" if result.pairs > 1 else "one pair"
+    told = f"{result.ratio:.1f} × the reference's time ({measured}), limit {limit} ×"
     if result.slower is None:
         raise Fault(Outcome.UNDECIDED, Section(Label.EVENT, f"too close to call: {told}"))
     if result.slower:

@@ -1,8 +1,8 @@
 """Which known bugs a hunt plants together, and the program that has them in it.
 
-A bug is planted where it shows: alone it gives wrong answers, not exceptions alone, and so does the program with all of
-the bugs. Nor do they hide each other: every program with some of them left fails, and whichever is mended first, the
-checks then say something else.
+A bug is planted where it shows: alone it gives wrong values, and so does the program with all of the bugs. What is
+merely slow, not allowed or a side effect stays out, and so does what leaves a trace. Nor do bugs hide each other: every
+program with some of them left fails, and whichever is mended first, the checks then say something else.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from dojo.content import catalog, master
 from dojo.grading.options import Options
+from dojo.practice.hunt.traces import traces
 from dojo.verdict.types import Outcome
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def choose(wish: Wish, server: ForkServer, known: dict[str, bool] | None = None)
     usable = [bug for bug in bugs_of(kata) if not gives_itself_away(kata, bug)]
     usable = [bug for bug in usable if not wish.among or bug.name in wish.among]
     shows = {} if known is None else known
-    refused, most = set[frozenset[str]](), list[str]()
+    tried, refused, most = set[str](), set[frozenset[str]](), list[str]()
     for _ in range(TRIES):
         chosen = together(kata, rng.sample(usable, len(usable)), wish.bugs)
         names = [bug.name for bug in chosen]
@@ -74,7 +75,8 @@ def choose(wish: Wish, server: ForkServer, known: dict[str, bool] | None = None)
             continue
         alone = Facts(kata, [[bug] for bug in chosen if bug.name not in shows], server)
         shows |= {name: alone.shows(name, wish.crashes) for name in alone.outcomes}
-        usable = [bug for bug in usable if shows.get(bug.name, True)]
+        tried |= {*names}
+        usable = [bug for bug in usable if bug.name not in tried or shows[bug.name]]  # the same, whatever is known
         if all(shows[name] for name in names) and side_by_side(kata, chosen, wish.crashes, server):
             return names
         refused.add(frozenset(names))
@@ -116,32 +118,15 @@ def _statements(source: str) -> dict[int, int]:
 
 
 def gives_itself_away(kata: Kata, bug: Bug) -> bool:
-    """Whether there is code that does nothing, which nobody writes: `x = x`, `0 * x`, `if False`, or after a return."""
+    """Whether the program with the bug has code without an effect that the solution does not have."""
     text = master.read_text(kata.master)
-    return not bug.fits(text) or _idle_places(bug.plant(text)) > _idle_places(text)
-
-
-def _idle_places(text: str) -> int:
-    count = 0
-    for node in ast.walk(ast.parse(text)):
-        match node:
-            case ast.Assign(targets=[target], value=value):
-                count += ast.unparse(target) == ast.unparse(value)
-            case ast.BinOp(op=ast.Mult() | ast.Div(), left=left, right=right):
-                count += any(isinstance(side, ast.Constant) and side.value in (0, 1) for side in (left, right))
-            case ast.If(test=test) | ast.IfExp(test=test):
-                parts = test.values if isinstance(test, ast.BoolOp) else [test]
-                count += any(isinstance(part, ast.Constant) for part in parts)
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            count += any(isinstance(each, ast.Return | ast.Raise) for each in body[:-1])
-    return count
+    return not bug.fits(text) or bool(traces(bug.plant(text)) - traces(text))
 
 
 class Facts:
     """What the checks say about programs, each with a set of bugs in it, as far as it matters.
 
-    A program is checked until it gives a wrong answer. Where `whole` is given, the one with all bugs and those with all
+    A program is checked until it gives a wrong value. Where `whole` is given, the one with all bugs and those with all
     but one are checked until each of these has been told from it.
     """
 
@@ -176,11 +161,14 @@ class Facts:
         return any(self.outcomes[row].values())
 
     def shows(self, row: str, crashes: bool) -> bool:
-        """Whether this program fails a check, and unless crashes will do, otherwise than by raising or hanging."""
-        from dojo.verdict.failures import Fault
+        """Whether this program gives a wrong value, or where crashes will do, raises or hangs."""
+        from dojo.contracts.checks.assertions import Wrong
 
-        faults = [fault for fault in self.outcomes[row].values() if isinstance(fault, Fault)]
-        return any(crashes or fault.outcome not in (Outcome.CRASHED, Outcome.TIMED_OUT) for fault in faults)
+        ends = (Outcome.CRASHED, Outcome.TIMED_OUT) if crashes else ()
+        return any(
+            (isinstance(fault, Wrong) and fault.got is not None) or getattr(fault, "outcome", None) in ends
+            for fault in self.outcomes[row].values()
+        )
 
     def _differs_in(self, row: str, check: str) -> bool:
         from dojo.contracts.checks.known_bugs import same_failure
