@@ -20,6 +20,7 @@ from dojo.practice.database import Unreadable
 from dojo.practice.hunt import planting, with_test
 from dojo.practice.hunt.planting import Wish, planted, program
 from dojo.practice.interview import mock, timed_session
+from dojo.verdict.screen.text import filled
 
 if TYPE_CHECKING:
     from dojo.contracts.checks.known_bugs import Bug
@@ -54,7 +55,8 @@ def main(args: argparse.Namespace) -> int:
         raise
     numbers = [str(number) for number in sorted({wish.bugs for wish in wishes})]
     count = "One bug is" if numbers == ["1"] else f"{' or '.join(numbers)} bugs are"
-    print(f"{count} planted in each file; solved when all tiers pass. Seed {seed} plants the same again.")
+    told = f"{count} planted in each file; solved when all tiers pass. Seed {seed} plants the same again."
+    print(filled(told, sys.stdout))
     if tests := tests_to_write(held):
         print(tests)
     return mock.hold(held, args, answer, grader)

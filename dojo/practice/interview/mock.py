@@ -206,7 +206,8 @@ def write_code(
         print(filled(f"\n{kata.title}: {held.asks(name)} {kata.say(held.path(name))}\n", sys.stdout), flush=True)
         screen.markdown(master.statement(kata))
     runner = Runner(held, grader, screen)
-    told = SILENT if held.silent else "Every save is graded."
+    files = " and ".join(known[name].say(held.path(name)) for name in held.katas)
+    told = SILENT if held.silent else f"Every save of {files} is graded."
     print(filled(f"\n{spoken(held.left)} from now. {told}\n{keys(held)}\n", sys.stdout), flush=True)
     end = timed_session.hold(runner)
     if not args.no_record:
