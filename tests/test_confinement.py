@@ -38,6 +38,8 @@ TREE = sys.argv[1] if __name__ == "__main__" else "/"
 KATAS, STUB, SOLUTION = f"{TREE}/katas", f"{TREE}/katas/softmax.py", f"{TREE}/solutions/softmax.py"
 NEW = f"{TREE}/katas/new"
 MEMORY = 6 << 30
+LIBC = ctypes.CDLL(None, use_errno=True)  # an attempt has none, and looks up no function of it
+SYSCALL, PRCTL = LIBC.syscall, LIBC.prctl
 Probe = Callable[[], Any]
 
 
@@ -152,7 +154,7 @@ FENCED: dict[str, tuple[Probe, str]] = {
 
 def libc(name: str, *arguments: Any) -> int:
     """A function of C, of which no Python hook hears."""
-    result = getattr(kernel._libc, name)(*arguments)
+    result = getattr(LIBC, name)(*arguments)
     if result == -1:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
@@ -178,6 +180,7 @@ def open_many() -> None:
         os.open("/dev/null", os.O_RDONLY)
 
 
+MQ_OPEN = 240 if platform.machine() == "x86_64" else 180
 WALLED: dict[str, tuple[str, Probe, int]] = {
     "a byte in a file": ("rlimits", write_a_byte, errno.EFBIG),
     "many descriptors": ("rlimits", open_many, errno.EMFILE),
@@ -215,6 +218,15 @@ WALLED: dict[str, tuple[str, Probe, int]] = {
     "another namespace": ("seccomp", lambda: libc("unshare", 0x10000000), errno.EPERM),
     "a trace of the judge": ("seccomp", lambda: libc("ptrace", 16, os.getppid(), 0, 0), errno.EPERM),
     "calls through a ring": ("seccomp", lambda: libc("syscall", 425, 1, None), errno.EPERM),
+    "memory that outlives it": ("seccomp", lambda: libc("shmget", 0, 4096, 0o1600), errno.EPERM),
+    "memory of another": ("seccomp", lambda: libc("shmat", 0, None, 0), errno.EPERM),
+    "a queue that outlives it": ("seccomp", lambda: libc("msgget", 0, 0o1600), errno.EPERM),
+    "a semaphore that outlives it": ("seccomp", lambda: libc("semget", 0, 1, 0o1600), errno.EPERM),
+    "a queue with a name": ("seccomp", lambda: libc("syscall", MQ_OPEN, b"/q", os.O_CREAT, 0o600, None), errno.EPERM),
+    "a file in memory": ("seccomp", lambda: libc("memfd_create", b"x", 0), errno.EPERM),
+    "a life after the judge": ("seccomp", lambda: libc("prctl", 1, 0, 0, 0, 0), errno.EPERM),
+    "another processor": ("seccomp", lambda: os.sched_setaffinity(0, os.sched_getaffinity(0)), errno.EPERM),
+    "a call of a newer kernel": ("seccomp", lambda: libc("syscall", kernel.NEWEST + 1), errno.ENOSYS),
     "another ruleset": ("seccomp", lambda: libc("syscall", 444, None, 0, 1), errno.EPERM),
 }
 
@@ -289,6 +301,10 @@ def explain_an_error() -> bool:
         return "out of reach" in traceback.format_exc()
 
 
+def name_a_thread() -> bool:
+    return PRCTL(15, b"a name", 0, 0, 0) == 0
+
+
 def signal_itself() -> bool:
     caught: list[int] = []
     signal.signal(signal.SIGUSR1, lambda number, _: caught.append(number))
@@ -301,12 +317,12 @@ FREE = {
     probe.__name__: probe
     for probe in (
         run_threads, run_torch_threads, use_what_imports_the_compiler, script, profile, import_what_is_usual,
-        read_and_discard, exhaust_memory, explain_an_error, signal_itself,
+        read_and_discard, exhaust_memory, explain_an_error, name_a_thread, signal_itself,
     )
 }  # fmt: skip
 FATAL = {
     "an abort": (os.abort, signal.SIGABRT),
-    "a call by its number of another interface": (lambda: libc("syscall", ctypes.c_long(1 << 30)), signal.SIGSYS),
+    "a call by its number of another interface": (lambda: SYSCALL(ctypes.c_long(1 << 30)), signal.SIGSYS),
 }
 
 

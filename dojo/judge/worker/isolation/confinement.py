@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dojo.judge.worker.isolation.kernel import DEVICES, hide_files, refuse_system_calls
+from dojo.judge.worker.isolation.kernel import DEVICES, forget_libc, hide_files, refuse_system_calls
 
 OPEN_FILES = 256
 
@@ -49,7 +49,9 @@ def confine(readable: Sequence[str], memory: int | None) -> list[str]:
         "seccomp": refuse_system_calls,
         "audit": lambda: explain_refusals(sorted(found)),  # last: the two before it need ctypes
     }
-    return [name for name, take in layers.items() if take()]
+    held = [name for name, take in layers.items() if take()]
+    forget_libc()
+    return held
 
 
 def keep_to(core: int | None) -> None:
