@@ -19,6 +19,7 @@ from dojo.contracts.checks.assertions import Wrong, match, tensor
 from dojo.contracts.checks.inputs import Call, Draw
 from dojo.contracts.checks.timing import Race, race
 from dojo.contracts.checks.tolerance import Budget, Formula, cached, is_floating, value_key
+from dojo.judge import protocol
 from dojo.judge.protocol import Args, Kwargs, mapped
 from dojo.judge.proxy import Attempt, Callee, Module, PreparedCall
 from dojo.verdict.failures import Fault
@@ -271,20 +272,23 @@ class Harness(HouseRules):
         """A function that times one call on new content, and once looks at the answer if it is to check it."""
         callee, args, kwargs = self.prepare_call(attempt, call)
         staged = callee.stage(*args, **kwargs)
-        runs, scale = 0, 1.0
+        given = protocol.floating_in(self.signature.call(call.inputs))
+        runs, scales = 0, [torch.ones(value.shape[-1:]) for value in given]
+        lowest, highest = self.timed_scale
 
         def run() -> tuple[float, float]:
-            nonlocal runs, scale
+            nonlocal runs, scales
             runs += 1
-            lowest, highest = self.timed_scale
-            before, scale = scale, lowest + (highest - lowest) * torch.rand((), generator=draw.generator).item()
-            staged.rescale(scale / before)
-            cpu, wall, kept = staged.timed()
+            # A factor for each entry of the last axis: no result is a multiple of the one before.
+            before, drawn = scales, [torch.rand(scale.shape, generator=draw.generator) for scale in scales]
+            scales = [lowest + (highest - lowest) * each for each in drawn]
+            cpu, wall, kept = staged.timed([scale / old for scale, old in zip(scales, before, strict=True)])
             if check and runs == WARM_UPS + 1:
-                fresh = mapped(lambda v: v * scale if is_floating(v) else v, call.inputs)
+                fresh = {id(value): value * scale for value, scale in zip(given, scales, strict=True)}
+                inputs = mapped(lambda v: fresh.get(id(v), v), call.inputs)
                 got = self.named(staged.fetch(kept))
                 leaves = {k: tensor(v, attempt.device).cpu() for k, v in got.items() if v is not None}
-                self.spot_check(call.with_inputs(**fresh), leaves)
+                self.spot_check(call.with_inputs(**inputs), leaves)
             return (wall, wall) if attempt.device == "cuda" else (cpu, wall)
 
         return run

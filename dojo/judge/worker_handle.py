@@ -14,42 +14,20 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from dojo.judge import protocol
+from dojo.judge import answers, protocol
 from dojo.judge.fork_server import ForkServer, FreshStarts
 from dojo.judge.protocol import Message
 from dojo.verdict.failures import Died, Forbidden, Raised
-from dojo.verdict.types import Label, Outcome, Section
+from dojo.verdict.types import Label, Outcome, Section, plain
 
 MEMORY = 6 << 30  # bytes of address space beyond what an idle worker has
 CPU_LIMIT = 5.0  # seconds of processor time for one request
 WALL_LIMIT = 12.0  # seconds by the clock on the wall, for an attempt that sleeps or a machine that is busy
+MOST_THREADS = 256
 TELLING = 0.3  # seconds for a worker that hangs to say where
 LOAD_FACTOR = 4  # importing may wait for a disk, and a worker that starts afresh then imports torch too
 SHOWN_OUTPUT = 8 << 10
-# What an answer must hold, by request, so that a forged one is told from a right one before anybody relies on it.
-Keys = dict[str, type]
-ANSWERS: dict[str, Keys] = {
-    "load": {"names": list},
-    "unpack": {"names": list},
-    "call": {"value": object},
-    "fetch": {"value": object},
-    "backward": {"inputs": list, "parameters": dict},
-    "forward_backward": {"value": object, "inputs": list, "gradients": dict},
-    "describe": {"parameters": dict, "buffers": dict, "state": list},
-    "outline": {"shapes": dict, "buffers": dict, "trainable": list, "objects": dict},
-    "assign": {"shapes": dict, "buffers": dict, "trainable": list, "objects": dict},
-    "observe": {"readings": dict},
-    "stage": {"value": protocol.Remote},
-    "go": {"value": protocol.Remote},
-    "program": {"data": list, "grad": list},
-    "run_test": {"answer": str, "because": dict},
-    "scored": {"value": object, "calls": list, "args": list},
-}
-
-IF_ASKED: dict[str, Keys] = {"grad": {"call": int}, "watch": {"inputs": list, "changed": list}}
 LOADING = ("load", "unpack")
-COUNTS = ("operations", "largest", "complex", "profiled")
-READINGS: Keys = {**dict.fromkeys(COUNTS, dict), "foreign": list, "entered": list}
 UNASKED = "it does not answer what was asked"
 
 
@@ -86,6 +64,14 @@ class Worker:
         except OSError:  # the worker has died: the channel will say so
             return 0.0
 
+    def threads(self) -> int:
+        """How many threads the worker has, where the system tells; no limit of its own counts those of one process."""
+        try:
+            with open(f"/proc/{self.pid}/stat", "rb") as file:
+                return int(file.read().rpartition(b")")[2].split()[17])
+        except OSError:  # another system, or the worker has died: the channel will say so
+            return 0
+
     def load(self, contents: Message) -> Message:
         """Have the attempt imported; a loop there costs no more than one in a call."""
         factor = LOAD_FACTOR if isinstance(self.server, FreshStarts) else 1
@@ -107,12 +93,12 @@ class Worker:
             elif request["do"] == "unpack":
                 self.files |= {name: (label, source) for name, label, source in request["cells"]}
         reply = self._exchange({"requests": list(requests)}, limit or CPU_LIMIT, wall or WALL_LIMIT)
-        answers = reply.get("answers")
-        if not isinstance(answers, list) or not all(isinstance(answer, dict) for answer in answers):
+        found = reply.get("answers")
+        if not isinstance(found, list) or not all(isinstance(answer, dict) for answer in found):
             self._protocol_error(UNASKED)
-        if len(answers) != len(requests) and not (answers and protocol.FAILURES & answers[-1].keys()):
+        if len(found) != len(requests) and not (len(found) in range(1, len(requests)) and answers.failure(found[-1])):
             self._protocol_error(UNASKED)
-        return map(self._understood, requests, answers)
+        return map(self._understood, requests, found)
 
     def _exchange(self, message: Message, limit: float, wall: float) -> Message:
         """One message there and one back, against the clock."""
@@ -133,6 +119,9 @@ class Worker:
                 late = f"after {limit:.0f} s of processor time, so the {{}} was ended: is there a loop?"
             elif time.monotonic() - started > wall:
                 late = f"after {wall:.0f} s, so the {{}} was ended"
+            elif self.threads() > MOST_THREADS:
+                self.end()
+                raise Died(Outcome.CRASHED, f"the attempt has more than {MOST_THREADS} threads, so it was ended")
             before = len(buffer)
             for key, _ in self.watch.select(timeout=0 if late else 0.1):
                 if key.fileobj is self.channel:
@@ -151,24 +140,18 @@ class Worker:
         return reply
 
     def _understood(self, request: Message, reply: Message) -> Message:
-        if "forbidden" in reply:
-            raised = reply["raised"]
-            lines = [Section(Label.TRACEBACK, raised["lines"])] if raised["lines"] else []
-            raise Forbidden(f"the computation must stay in PyTorch ({reply['forbidden']})", *lines)
-        if "raised" in reply:
-            raise Raised(**{k: reply["raised"][k] for k in ("kind", "text", "bases", "lines", "operation")})
-        if "unanswerable" in reply:
-            raise Died(Outcome.WRONG, reply["unanswerable"])
-        holds = [(reply, ANSWERS.get(request["do"], {}))]
-        holds += [(reply, keys) for word, keys in IF_ASKED.items() if request.get(word)]
-        readings = reply.get("readings")
-        holds += [(readings, READINGS)] if isinstance(readings, dict) else []
-        for part, keys in holds:
-            if any(key not in part or not isinstance(part[key], kind) for key, kind in keys.items()):
-                self._protocol_error(UNASKED)
-        if isinstance(readings, dict) and any(type(n) is not int for name in COUNTS for n in readings[name].values()):
+        if not answers.answers(reply, request):
             self._protocol_error(UNASKED)
-        return reply
+        word = answers.failure(reply)
+        if not word:
+            return reply
+        if word == "unanswerable":
+            raise Died(Outcome.WRONG, answers.unanswerable(reply))
+        raised = answers.raised(reply)
+        if word == "raised":
+            raise Raised(**raised)
+        lines = [Section(Label.TRACEBACK, raised["lines"])] if raised["lines"] else []
+        raise Forbidden(f"the computation must stay in PyTorch ({answers.forbidden(reply)})", *lines)
 
     def _checked(self, read: Callable[..., Any], *parts: Any) -> Any:
         try:
@@ -202,7 +185,7 @@ class Worker:
         """What the attempt printed since this was last asked."""
         if self.alive:
             self._read_output()
-        text = self.printed.decode(errors="replace")
+        text = plain(self.printed.decode(errors="replace"), SHOWN_OUTPUT)
         if self.unshown:
             text += f"\n… {self.unshown} more bytes not shown"
         self.printed, self.unshown = bytearray(), 0

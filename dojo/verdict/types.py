@@ -59,12 +59,27 @@ class Label(StrEnum):
 NAMED = (Label.CONTRACT, Label.PRACTICE)  # what is no statement of what was seen, and must not be read as one
 
 
+MOST_TEXT = 4000  # characters of a text that an attempt has a say in
+# What a terminal obeys and no page, XML or log may hold; a lone half of a surrogate pair is in no encoding.
+UNSHOWN = {n: f"\\x{n:02x}" for n in (*range(9), 11, 12, *range(14, 32), *range(127, 160))}
+UNSHOWN |= {n: f"\\u{n:04x}" for n in (*range(0xD800, 0xE000), 0xFFFE, 0xFFFF)} | {13: "\n"}
+
+
+def plain(text: str, most: int) -> str:
+    """A text that can be shown anywhere: of so many characters at most, control characters as their escapes."""
+    left = f" … {len(text) - most} more characters" if len(text) > most else ""
+    return text[:most].replace("\r\n", "\n").translate(UNSHOWN) + left
+
+
 @dataclass(frozen=True)
 class Section:
-    """One part of a failure's message; `text` may hold several lines."""
+    """One part of a failure's message; `text` may hold several lines, and is plain."""
 
     label: Label
     text: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", plain(self.text, 4 * MOST_TEXT))
 
 
 @dataclass

@@ -252,12 +252,13 @@ class Session:
                 old.copy_(new)
         return {}
 
-    def rescale(self, prepared: protocol.Remote, factor: float) -> Message:
-        """Multiply the floating tensors of prepared arguments, in place."""
+    def rescale(self, prepared: protocol.Remote, factors: float | list[Tensor]) -> Message:
+        """Multiply the floating tensors of prepared arguments in place, all by one factor or each by its own."""
+        found = protocol.floating_in(list(self.objects[prepared.number]))
+        factors = factors if isinstance(factors, list) else [torch.tensor(factors)] * len(found)
         with torch.no_grad():
-            for each in protocol.tensors_in(list(self.objects[prepared.number])):
-                if each.is_floating_point():
-                    each.mul_(factor)
+            for each, factor in zip(found, factors, strict=True):
+                each.mul_(factor.to(each.device))
         return {}
 
     def go(

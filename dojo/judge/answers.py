@@ -1,0 +1,96 @@
+"""What a worker may answer to what it was asked: the schema that every answer is held against before it is used.
+
+An attempt can write on the channel in its worker's place, so a key that is there proves nothing about what is in it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from torch import Tensor
+
+from dojo.judge import protocol
+from dojo.judge.protocol import Message
+from dojo.verdict.types import MOST_TEXT, plain
+
+MOST_NAMES = 10_000  # of an attempt's module, of its parameters
+
+# A shape is a type, a list of one shape, a dict of text to one shape, or a tuple of shapes of which any will do.
+Shape = Any
+ANY = object
+NAMED_SHAPES = {str: (tuple, list)}
+OUTLINE = {"shapes": NAMED_SHAPES, "buffers": NAMED_SHAPES, "trainable": [str], "objects": {str: int}}
+ANSWERS: dict[str, dict[str, Shape]] = {
+    "load": {"names": [str]},
+    "unpack": {"names": [str]},
+    "call": {"value": ANY},
+    "read": {"value": ANY},
+    "fetch": {"value": ANY},
+    "backward": {"inputs": [(Tensor, None)], "parameters": {str: (Tensor, None)}},
+    "forward_backward": {"value": ANY, "inputs": [(Tensor, None)], "gradients": {str: (Tensor, None)}},
+    "describe": {"parameters": {str: Tensor}, "buffers": {str: Tensor}, "state": [str]},
+    "outline": OUTLINE,
+    "assign": OUTLINE,
+    "observe": {"readings": dict},
+    "stage": {"value": protocol.Remote},
+    "go": {"value": protocol.Remote},
+    "program": {"data": list, "grad": list},
+    "run_test": {"answer": str, "because": dict},
+    "scored": {"value": ANY, "calls": list, "args": list},
+}
+IF_ASKED: dict[str, dict[str, Shape]] = {"grad": {"call": int}, "watch": {"inputs": [Tensor], "changed": [str]}}
+COUNTS = ("operations", "largest", "complex", "profiled")
+READINGS = {**{key: {str: int} for key in COUNTS}, "foreign": [str], "entered": [str]}
+MOST_NAME = 200  # characters of a class's name
+EXPLAINED = {"kind": str, "text": str, "bases": [str], "lines": str, "operation": [str]}  # as `worker.errors` explains
+FAILURES: dict[str, dict[str, Shape]] = {
+    "forbidden": {"forbidden": str, "raised": EXPLAINED},
+    "raised": {"raised": EXPLAINED},
+    "unanswerable": {"unanswerable": str},
+}
+
+
+def fits(value: Any, shape: Shape) -> bool:
+    """Whether a value has this shape. True and False are no numbers."""
+    if isinstance(shape, tuple):
+        return any(fits(value, each) for each in shape)
+    if isinstance(shape, list):
+        return isinstance(value, list) and len(value) <= MOST_NAMES and all(fits(each, shape[0]) for each in value)
+    if isinstance(shape, dict) and str in shape:
+        return isinstance(value, dict) and len(value) <= MOST_NAMES and all(fits(v, shape[str]) for v in value.values())
+    if isinstance(shape, dict):
+        return isinstance(value, dict) and all(key in value and fits(value[key], each) for key, each in shape.items())
+    return value is None if shape is None else isinstance(value, shape) and (shape is not int or type(value) is int)
+
+
+def failure(reply: Message) -> str:
+    """Which failure an answer tells of, nothing if of none."""
+    return next((word for word in FAILURES if word in reply), "")
+
+
+def answers(reply: Message, request: Message) -> bool:
+    """Whether a reply is an answer to what was asked, or tells of a failure as a worker does."""
+    if word := failure(reply):
+        return fits(reply, FAILURES[word])
+    shapes = [ANSWERS.get(request["do"], {}), *(keys for word, keys in IF_ASKED.items() if request.get(word))]
+    return all(fits(reply, shape) for shape in shapes) and (
+        "readings" not in reply or fits(reply["readings"], READINGS)
+    )
+
+
+def unanswerable(reply: Message) -> str:
+    """Why there is no answer, as a verdict can hold it."""
+    return plain(reply["unanswerable"], MOST_TEXT)
+
+
+def forbidden(reply: Message) -> str:
+    """What was forbidden, as a verdict can hold it."""
+    return plain(reply["forbidden"], MOST_NAME)
+
+
+def raised(reply: Message) -> dict[str, Any]:
+    """What was raised, by the words of `EXPLAINED`, as a verdict can hold it."""
+    longest = {"text": MOST_TEXT, "lines": MOST_TEXT}
+    cut = {key: partial(plain, most=longest.get(key, MOST_NAME)) for key in EXPLAINED}
+    return {key: protocol.mapped(cut[key], reply["raised"][key]) for key in EXPLAINED}
