@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dojo.cohort.outputs.writing import Folder
 
 MOST_PAIRS = 500  # that share most, listed
+SHOWN = 5  # of what is pending, by name
 LOOK = 2.0  # seconds between two looks at a watched folder
 INTERRUPTED = 130
 
@@ -77,15 +78,15 @@ def _take(store: Store, where: Path, katas: dict[str, Kata]) -> None:
 
 def _grade(store: Store, katas: dict[str, Kata], terms: Terms, engine: Engine, again: list[str]) -> bool:
     """Grade what has no good result yet; whether it came to the end."""
-    from dojo.cohort.engine import results
+    from dojo.cohort.engine import Job, results
 
     pending = store.pending(katas, terms, again)
     if not pending:
         print("everything handed in has a result", flush=True)
         return True
     with _progress(len(pending)) as done, _stop_between() as stopped:
-        begun, count = time.monotonic(), 0
-        for result in results(pending, store.submitted, terms, engine):
+        begun, count, put_off = time.monotonic(), 0, list[Job]()
+        for result in results(pending, store.submitted, terms, engine, put_off.append):
             store.put(result, terms.of(result.submitted.digest, katas[result.submitted.kata]))
             count += 1
             done(result)
@@ -93,7 +94,12 @@ def _grade(store: Store, katas: dict[str, Kata], terms: Terms, engine: Engine, a
                 break
     seconds = time.monotonic() - begun
     rate = f"{_count(count, 'attempt')} in {seconds:.0f} s, {seconds / max(count, 1):.2f} s each"
-    if count < len(pending):
+    if put_off:
+        why = ", ".join(sorted({job.losses[-1] for job in put_off}))
+        names = ", ".join(f"{job.submitted.student} ({job.submitted.kata})" for job in put_off[:SHOWN])
+        more = f" and {len(put_off) - SHOWN} more" if len(put_off) > SHOWN else ""
+        print(f"{len(put_off)} pending, the same command grades them: {names}{more}: {why}", file=sys.stderr)
+    if count + len(put_off) < len(pending):
         print(f"\ndojo: stopped after {count} of {len(pending)}; the same command grades the rest", file=sys.stderr)
         return False
     print(rate, flush=True)
@@ -127,10 +133,13 @@ def _more_has_come(where: Path, before: dict[str, tuple[int, int]]) -> bool:
     """Wait for it; False once the user has had enough."""
     with _stop_between() as stopped:
         print(f"watching {where}; Ctrl-C ends it", flush=True)
-        while (now := _seen(where)) == before or not _calm(now):
-            time.sleep(LOOK / 4)
-            if stopped():
-                return False
+        last = before
+        while (now := _seen(where)) == before or now != last:  # until what has come lies still between two looks
+            last, until = now, time.monotonic() + LOOK
+            while time.monotonic() < until:
+                time.sleep(LOOK / 8)
+                if stopped():
+                    return False
     return True
 
 
@@ -139,11 +148,6 @@ def _seen(where: Path) -> dict[str, tuple[int, int]]:
     paths = [where, *where.rglob("*")] if where.is_dir() else [where]
     states = {str(path): path.lstat() for path in paths if path.is_symlink() or path.exists()}
     return {path: (state.st_mtime_ns, state.st_size) for path, state in states.items()}
-
-
-def _calm(seen: dict[str, tuple[int, int]]) -> bool:
-    """Whether nothing is being written just now."""
-    return time.time() - max((changed for changed, _ in seen.values()), default=0) / 1e9 > LOOK
 
 
 def _count(number: int, what: str) -> str:

@@ -1,16 +1,18 @@
 """Grades a cohort in this machine's processes: one a processor, each with a judge that stays warm.
 
 An engine is a loop around `slots`: each takes one attempt and gives a result, or is lost. What was lost is graded
-again in a new one, and at the third time left to a person.
+again in a new one after a pause, and at the third time put off to another run: a lost process says nothing of an
+attempt. What the clock has ended while the processor did little is graded again when all else is done, alone.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from multiprocessing.connection import wait
 from pathlib import PurePath
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from dojo.verdict.types import Verdict
 
 GRADINGS = 3  # of an attempt whose verdict is in doubt, or whose slot is lost
+PAUSE = 2.0  # seconds before the second of these where a slot was lost; twice that before the third
+OVERDUE = "no verdict within"
+STARVED = "no answer by the clock, and little processor time: the machine was too busy"
 WORKERS = 2  # of a grading: the attempt's and the reference's
 TURN = 0.2  # seconds after which clocks are looked at
 _last: list[str] = []  # the kata that this process graded last
@@ -42,6 +47,7 @@ class Job:
     submitted: Submitted
     terms: Terms
     losses: tuple[str, ...] = ()  # why earlier slots gave no result
+    alone: bool = False  # nothing else is graded meanwhile
 
 
 class Slot(Protocol):
@@ -85,10 +91,17 @@ def grade(job: Job, server: ForkServer | FreshStarts) -> Result:
         started = time.perf_counter()
         (verdict,) = run([entry], Options(job.terms.seed, device=job.terms.device), server)
         seconds, doubt = round(time.perf_counter() - started, 3), doubtful(verdict)
+        if doubt == STARVED and job.alone and _calm():
+            doubt = ""  # it had the machine for itself: it waits, or hangs
         result = Result(job.submitted, verdict.to_json(pictures=True), doubt, gradings, seconds)
-        if not doubt:
+        if not doubt or doubt == STARVED:
             break
     return result
+
+
+def _calm() -> bool:
+    """Whether this machine has a processor to spare."""
+    return os.getloadavg()[0] < processors() + 1
 
 
 @cache
@@ -97,9 +110,15 @@ def _katas() -> dict[str, Kata]:
 
 
 def doubtful(verdict: Verdict) -> str:
-    """Why a verdict may not be the last word; nothing if it is."""
-    from dojo.verdict.types import Outcome
+    """Why a verdict may not be the last word; nothing if it is, as where core has failed, whatever else is in doubt."""
+    from dojo.verdict.types import Outcome, Tier
 
+    bad = [check for check in verdict.checks if not check.outcome.harmless]
+    proven = [check for check in bad if check.outcome is not Outcome.GRADER_ERROR and not check.starved]
+    if any(check.tier is Tier.CORE for check in proven):
+        return ""
+    if any(check.starved for check in bad):
+        return STARVED
     faults = [check.name for check in verdict.checks if check.outcome is Outcome.GRADER_ERROR]
     if faults:
         return f"the grader failed in {', '.join(faults)}"
@@ -127,24 +146,33 @@ def left_to_a_person(job: Job, why: str) -> Result:
 
 
 def results(
-    wanted: Iterable[tuple[str, str]], fetch: Callable[[str, str], Submitted], terms: Terms, engine: Engine
+    wanted: Iterable[tuple[str, str]],
+    fetch: Callable[[str, str], Submitted],
+    terms: Terms,
+    engine: Engine,
+    put_off: Callable[[Job], None] = lambda job: None,
 ) -> Iterator[Result]:
     """Grade what is wanted, as (student, kata), and yield each result as it comes; what is not yet begun is not read.
 
-    No slot has more than one attempt, and no result waits: memory does not grow with the cohort.
+    No slot has more than one attempt, and no result waits: memory does not grow with the cohort. `put_off` hears of
+    what was lost again and again.
     """
-    waiting, lost, idle = iter(wanted), list[Job](), engine.idle
+    waiting, idle = iter(wanted), engine.idle
+    lost, later = list[tuple[float, Job]](), list[Job]()  # when to try again; what is to be graded alone
     busy: dict[int, tuple[Slot, Job, float]] = {}
     spent: dict[str, float] = defaultdict(float)  # seconds by student
 
     def following() -> Job | None:
-        if lost:
-            return lost.pop()
-        found = next(waiting, None)
-        return None if found is None else Job(fetch(*found), terms)
+        for entry in lost:
+            if entry[0] <= time.monotonic():
+                lost.remove(entry)
+                return entry[1]
+        if found := next(waiting, None):
+            return Job(fetch(*found), terms)
+        return later.pop() if later and not lost and not busy else None
 
     job = following()
-    while job or busy:
+    while job or busy or lost or later:
         idle += engine.ready()
         while job and idle:
             if spent[job.submitted.student] < terms.submission_limit:
@@ -159,15 +187,20 @@ def results(
             spent[begun.submitted.student] += time.monotonic() - since
             if isinstance(found, Result):
                 idle.append(slot)
-                yield found
+                if found.for_a_person == STARVED and not begun.alone:
+                    later.append(replace(begun, alone=True))
+                else:
+                    yield found
                 continue
             slot.end()
-            begun = Job(begun.submitted, begun.terms, (*begun.losses, found))
+            begun = replace(begun, losses=(*begun.losses, found))
             if len(begun.losses) < GRADINGS:
-                lost.append(begun)
-            else:
+                lost.append((time.monotonic() + PAUSE * 2 ** (len(begun.losses) - 1), begun))
+            elif found.startswith(OVERDUE):
                 told = "; ".join(dict.fromkeys(begun.losses))
                 yield left_to_a_person(begun, f"no verdict in {GRADINGS} gradings: {told}")
+            else:
+                put_off(begun)
         job = job or following()
 
 
@@ -179,7 +212,7 @@ def _finished(engine: Engine, busy: dict[int, tuple[Slot, Job, float]]) -> list[
     finished = engine.done([slot for slot, _, _ in busy.values()], TURN)
     for slot, job, since in busy.values():
         if time.monotonic() - since > job.terms.attempt_limit and all(slot is not other for other, _ in finished):
-            finished.append((slot, f"no verdict within {job.terms.attempt_limit:.0f} seconds"))
+            finished.append((slot, f"{OVERDUE} {job.terms.attempt_limit:.0f} seconds"))
     return finished
 
 

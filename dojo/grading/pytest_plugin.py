@@ -301,7 +301,7 @@ class Judging(GraderPlugin):
 
     def failed(self, item: pytest.Function, subject: Subject, check: Check, fault: Fault) -> None:
         """Record how a check ended, with what explains it."""
-        check.outcome, check.sections = fault.outcome, list(fault.sections)
+        check.outcome, check.sections, check.starved = fault.outcome, list(fault.sections), fault.starved
         if isinstance(fault, Wrong) and fault.expected is not None and fault.ratio is not None:
             check.picture = picture(fault.got, fault.expected, fault.ratio, fault.axes)
         if fault.outcome.harmless:

@@ -7,9 +7,10 @@ there is. Strides travel too, so that an expanded or transposed input arrives as
 from __future__ import annotations
 
 import json
+import math
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from torch import Tensor
 
 HEADER_LIMIT = 4 << 20
 PAYLOAD_LIMIT = 1 << 30
+TENSOR_LIMIT = 1 << 26  # bytes of a tensor with every entry counted: an expanded one may have few, and cost many
 NESTING_LIMIT = 40
 FAILURES = frozenset({"raised", "forbidden", "unanswerable"})  # an answer that holds one of these is the last
 PLAIN = frozenset({type(None), bool, int, float, str})
@@ -190,6 +192,11 @@ def _encode(value: Any, payload: list[bytearray]) -> Any:
     raise ProtocolError(f"a {type(value).__name__} cannot be sent")
 
 
+def _bounded(shape: Sequence[int], itemsize: int) -> None:
+    if math.prod(shape) * itemsize > TENSOR_LIMIT:
+        raise ProtocolError(f"a tensor of shape {tuple(shape)} is larger than any that is asked for")
+
+
 def _padded(size: int) -> int:
     return -(-size // 16) * 16  # every tensor's data starts aligned
 
@@ -199,6 +206,7 @@ def _encode_tensor(tensor: Tensor, payload: list[bytearray]) -> dict[str, Any]:
     if name not in DTYPES or tensor.layout is not torch.strided:
         layout = str(tensor.layout).removeprefix("torch.")
         raise ProtocolError(f"a {layout} tensor of {name} cannot be sent: dense ones of the usual dtypes can be judged")
+    _bounded(tensor.shape, tensor.element_size())
     if tensor.is_meta:
         return {"tensor": name, "shape": list(tensor.shape), "device": "meta"}
     here = tensor.detach().cpu()
@@ -257,6 +265,7 @@ class _Reading:
         if head["device"] == "meta":
             return torch.empty(shape, dtype=dtype, device="meta")
         span, stride = int(head["span"]), [int(n) for n in head["stride"]]
+        _bounded(shape, dtype.itemsize)
         if span < 0 or len(shape) != len(stride) or len(shape) > 16 or min(shape + stride, default=0) < 0:
             raise ProtocolError("a tensor of impossible layout")
         reach = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, stride, strict=True))

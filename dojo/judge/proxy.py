@@ -35,6 +35,7 @@ class Attempt:
     pickled_cells: PickledCells | None = None
     name: str = "attempt"  # of its module; `__main__` runs it as a script
     timeouts: int = 0
+    starved: bool = False  # the last of these had little of a processor
     error_ratio: float = 0.0  # the largest error seen, in units of the allowed error
     parameter_names: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)  # by class and how it is built
     defined: list[str] = field(default_factory=list)  # names, once the attempt is loaded
@@ -49,7 +50,7 @@ class Attempt:
             answers = worker.ask(*requests)
         except Died as death:
             if death.outcome is Outcome.TIMED_OUT:
-                self.timeouts += 1
+                self.timeouts, self.starved = self.timeouts + 1, death.starved
             raise
         return map(self._seen, answers)
 
@@ -99,7 +100,7 @@ class Attempt:
         """The living worker, with the attempt loaded."""
         if self._worker is None or not self._worker.alive:
             if self.timeouts:
-                raise Died(Outcome.TIMED_OUT, "not run: the attempt has timed out already")
+                raise Died(Outcome.TIMED_OUT, "not run: the attempt has timed out already", starved=self.starved)
             self._worker = worker_handle.Worker(self.server, self.filename, self.readable, self.memory)
             try:
                 self.defined = self._worker.load(self.contents())["names"]

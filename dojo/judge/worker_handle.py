@@ -24,6 +24,7 @@ MEMORY = 6 << 30  # bytes of address space beyond what an idle worker has
 CPU_LIMIT = 5.0  # seconds of processor time for one request
 WALL_LIMIT = 12.0  # seconds by the clock on the wall, for an attempt that sleeps or a machine that is busy
 MOST_THREADS = 256
+STARVED = 0.2  # of the time by the clock: who had less of a processor may have waited for it
 TELLING = 0.3  # seconds for a worker that hangs to say where
 LOAD_FACTOR = 4  # importing may wait for a disk, and a worker that starts afresh then imports torch too
 SHOWN_OUTPUT = 8 << 10
@@ -129,7 +130,9 @@ class Worker:
                 else:
                     self._read_output()
             if late and len(buffer) == before:  # if this process was suspended meanwhile, the answer waits to be read
-                self._timed_out(late.format("import" if message["requests"][0]["do"] in LOADING else "call"))
+                used = self.cpu_seconds() - cpu
+                what = "import" if message["requests"][0]["do"] in LOADING else "call"
+                self._timed_out(late.format(what), starved=used < STARVED * wall)
             if expected is None and len(buffer) >= protocol.PREFIX:
                 expected = self._checked(protocol.lengths, bytes(buffer[: protocol.PREFIX]))
                 del buffer[: protocol.PREFIX]
@@ -191,10 +194,10 @@ class Worker:
         self.printed, self.unshown = bytearray(), 0
         return text
 
-    def _timed_out(self, late: str) -> NoReturn:
+    def _timed_out(self, late: str, starved: bool) -> NoReturn:
         lines = self._hanging_lines()
         self.end()
-        raise Died(Outcome.TIMED_OUT, f"no answer {late}", lines)
+        raise Died(Outcome.TIMED_OUT, f"no answer {late}", lines, starved)
 
     def _hanging_lines(self) -> str:
         """Where in the attempt's own files the worker is now, as its faulthandler tells it, and what stands there.

@@ -17,6 +17,7 @@ class Fault(Exception):
 
     failing: FailingCall | None = None  # the one call that failed, where it was one
     case: str = ""  # what the check calls it
+    starved: bool = False  # the clock ended it, and it had little of a processor
     given: set[str] | None = None  # the arguments that it stated; the others had their defaults
 
     def __init__(self, outcome: Outcome, *sections: Section) -> None:
@@ -118,8 +119,9 @@ def described(value: object) -> str:
 class Died(Fault):
     """The worker is gone: it crashed, left by itself or was killed for taking too long."""
 
-    def __init__(self, outcome: Outcome, sentence: str, lines: str = "") -> None:
+    def __init__(self, outcome: Outcome, sentence: str, lines: str = "", starved: bool = False) -> None:
         sections = [Section(Label.EVENT, sentence)]
         if lines:
             sections.append(Section(Label.TRACEBACK, lines))
         super().__init__(outcome, *sections)
+        self.starved = starved

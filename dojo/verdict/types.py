@@ -95,6 +95,7 @@ class Check:
     picture: dict[str, Any] | None = None  # as `heatmap.picture` makes it
     place: int = 0  # in the order of the grader's checks; on the screen they are counted from 1
     script: str = ""  # that makes the failing call by itself, if asked for
+    starved: bool = False  # ended by the clock with little processor time: the machine may have been too busy
     cause: str = ""  # of a failed check: the name of the one that tells why it failed, its own perhaps
 
     @property
@@ -115,6 +116,7 @@ class Check:
             "diagnosis": self.diagnosis,
             "cause": self.cause or None,
         }
+        found |= {"starved": True} if self.starved else {}
         return found | {"picture": self.picture} if pictures and self.picture else found
 
 

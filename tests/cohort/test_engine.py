@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,12 +84,29 @@ def test_what_is_lost_is_graded_elsewhere_and_comes_once() -> None:
     assert not any(each.for_a_person for each in found)
 
 
-def test_what_is_lost_three_times_is_left_to_a_person() -> None:
-    found = run(lambda job: "the node is gone" if job.submitted.student == "s3" else passed(job), WANTED)
-    (one,) = (each for each in found if each.for_a_person)
-    assert one.for_a_person == f"no verdict in {GRADINGS} gradings: the node is gone"
-    assert one.verdict["verdict"] == "unjudged"
-    assert len(found) == len(WANTED)
+def test_what_is_lost_three_times_has_no_result_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "PAUSE", 0.3)
+    put_off = list[Job]()
+    lost = FakeEngine(lambda job: "the node is gone" if job.submitted.student == "s3" else passed(job))
+    started = time.monotonic()
+    found = list(results(WANTED, fetched, TERMS, lost, put_off.append))
+    assert time.monotonic() - started > 3 * engine.PAUSE, "there is a pause before each further try"
+    assert sorted(each.submitted.student for each in found) == ["s0", "s1", "s2", "s4", "s5", "s6"]
+    assert [(job.submitted.student, job.losses) for job in put_off] == [("s3", ("the node is gone",) * GRADINGS)]
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_what_the_clock_has_ended_is_graded_again_when_all_else_is_done(busy: bool) -> None:
+    order = list[tuple[str, bool]]()
+
+    def outcome(job: Job) -> Result:
+        order.append((job.submitted.student, job.alone))
+        doubt = engine.STARVED if job.submitted.student == "s1" and (busy or not job.alone) else ""
+        return replace(passed(job), for_a_person=doubt)
+
+    found = {each.submitted.student: each.for_a_person for each in run(outcome, WANTED)}
+    assert order[-1] == ("s1", True)
+    assert found == dict.fromkeys((name for name, _ in WANTED), "") | {"s1": engine.STARVED if busy else ""}
 
 
 def test_an_attempt_that_never_ends_is_given_up() -> None:
@@ -122,7 +140,11 @@ def test_what_is_not_begun_is_not_read() -> None:
 
 
 def verdict(*outcomes: Outcome, said: str = "passed") -> Verdict:
-    checks = [Check(f"check {n}", Tier.FAST, outcome) for n, outcome in enumerate(outcomes)]
+    """One check for each outcome; what is wrong is core, and what has timed out had little of a processor."""
+    tiers = {Outcome.WRONG: Tier.CORE}
+    checks = [Check(f"check {n}", tiers.get(outcome, Tier.FAST), outcome) for n, outcome in enumerate(outcomes)]
+    for check in checks:
+        check.starved = check.outcome is Outcome.TIMED_OUT
     return Verdict("softmax", "x.py", said, checks, "cpu", "2", 0.0, 1)
 
 
@@ -133,6 +155,8 @@ def verdict(*outcomes: Outcome, said: str = "passed") -> Verdict:
         (verdict(Outcome.PASSED, Outcome.UNDECIDED), "too close to call: check 1"),
         (verdict(Outcome.WRONG, Outcome.UNDECIDED, said="failed"), ""),
         (verdict(Outcome.GRADER_ERROR, said="failed"), "the grader failed in check 0"),
+        (verdict(Outcome.GRADER_ERROR, Outcome.TIMED_OUT, said="failed"), engine.STARVED),
+        (verdict(Outcome.GRADER_ERROR, Outcome.TIMED_OUT, Outcome.WRONG, said="failed"), ""),
     ],
 )
 def test_a_verdict_that_is_in_doubt_is_graded_again(given: Verdict, doubt: str) -> None:

@@ -63,7 +63,7 @@ CLASS = [
     graded("Grace", "gqa", "crf", says="secret of Grace"),
     graded("=cmd()", "gqa", "c", Outcome.CRASHED, f"the attempt raised ValueError: {EVIL}"),
     broken("=cmd()", "rope", UNCLOSED),
-    graded("Żak 小明", "gqa", "crf", why="undecided three times"),
+    graded("Żak 小明", "gqa", "rf", why="undecided three times"),
     graded("Żak 小明", "rope", "f", Outcome.SLOW, "3 times slower"),
 ]
 PROBLEMS = [
@@ -150,6 +150,14 @@ def test_a_fault_of_the_grader_is_for_a_person_though_nobody_said_so(outcome: Ou
     assert result_of(tmp_path, "Ada", "gqa")["verdict"] == "for a person"
     write_all([graded("Ada", "gqa", verdict="unjudged", checks=[], tiers={})], [], [], Folder(tmp_path), POINTS)
     assert result_of(tmp_path, "Ada", "gqa")["verdict"] == "for a person"
+
+
+def test_no_doubt_stands_above_a_failure_of_core(tmp_path: Path) -> None:
+    failed = graded("Ada", "gqa", "c", why="too close to call: It: shapes hold fast", verdict="failed")
+    for check in failed.verdict["checks"][2:4]:
+        check["outcome"] = "grader error"
+    write_all([failed], [], [], Folder(tmp_path), POINTS)
+    assert result_of(tmp_path, "Ada", "gqa")["verdict"] == "failed"
 
 
 def test_feedback_shows_pictures_and_quotes_nobody_else(out: Path) -> None:

@@ -51,14 +51,20 @@ class Row:
 
     @cached_property
     def why_a_person(self) -> str:
-        """Why somebody must look at it; then it counts for nobody and against nobody."""
+        """Why somebody must look at it; then it counts for nobody and against nobody.
+
+        No doubt stands above what is proven: an attempt that fails a check of core has failed.
+        """
         if self.result is None:
             return ""
         checks = self.result.verdict.get("checks", [])
-        if not self.result.for_a_person and any(check["outcome"] == Outcome.GRADER_ERROR for check in checks):
+        bad = [check for check in checks if check["outcome"] not in HARMLESS]
+        doubtful = [check for check in bad if check["outcome"] == Outcome.GRADER_ERROR or check.get("starved")]
+        if any(check["tier"] == "core" and check not in doubtful for check in bad):
+            return ""
+        if not self.result.for_a_person and any(check["outcome"] == Outcome.GRADER_ERROR for check in doubtful):
             return "the grader itself failed: no fault of the attempt"
-        word = self.result.verdict["verdict"]
-        judged = word in ("passed", "broken", "empty") or any(check["outcome"] not in HARMLESS for check in checks)
+        judged = bad or self.result.verdict["verdict"] in ("passed", "broken", "empty")
         return self.result.for_a_person or ("" if judged else "nothing was judged")
 
     @cached_property
