@@ -15,7 +15,7 @@ import torch
 from dojo.content import catalog, master
 from dojo.contracts.checks.assertions import fail
 from dojo.contracts.checks.known_bugs import Bug, bugs_of, same_failure
-from dojo.grading.diagnosis import MORE_QUESTIONS, Diagnosis
+from dojo.grading.telling.diagnosis import MORE_QUESTIONS, Diagnosis
 from dojo.judge.worker.errors import operation
 from dojo.verdict.failures import UNKNOWN, Fault, Raised
 from tests.conftest import Grade, failures

@@ -12,9 +12,9 @@ from dojo.content import catalog, master
 from dojo.contracts.checks.candidate_test import corpus
 from dojo.contracts.checks.known_bugs import Bug, bugs_of
 from dojo.grading import claims
-from dojo.grading.diagnosis import PYTHONS_OWN, Diagnosis
 from dojo.grading.kill_matrix import Outcomes, kill_matrix
 from dojo.grading.options import Options
+from dojo.grading.telling.diagnosis import PYTHONS_OWN, Diagnosis
 from dojo.judge.fork_server import ForkServer
 from dojo.verdict.failures import Fault, Raised
 from dojo.verdict.types import Tier

@@ -22,9 +22,9 @@ from dojo.contracts.checks.candidate_test.contract import CandidateTest, by_kind
 from dojo.contracts.checks.candidate_test.trials import Trials
 from dojo.contracts.checks.inputs import Draw
 from dojo.contracts.checks.known_bugs import Bug, bugs_of
-from dojo.grading.diagnosis import DIAGNOSABLE, Diagnosis
-from dojo.grading.mended import left_in
 from dojo.grading.options import chooser
+from dojo.grading.telling.diagnosis import DIAGNOSABLE, Diagnosis
+from dojo.grading.telling.mended import left_in
 from dojo.judge.proxy import Attempt
 from dojo.verdict.failures import Fault, Unusable
 from dojo.verdict.page.heatmap import picture

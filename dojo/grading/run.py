@@ -46,6 +46,7 @@ def run(
     import torch
 
     from dojo.grading.pytest_plugin import Judging, Subject
+    from dojo.grading.telling.mentions import mentions
     from dojo.verdict.failures import Fault
     from dojo.verdict.types import Label, Outcome, Section, Verdict
 
@@ -90,6 +91,7 @@ def run(
             continue
         verdicts[name].error_ratio = subject.attempt.error_ratio
         verdicts[name].remarks, verdicts[name].let_through = subject.remarks()
+        verdicts[name].mentions = mentions(subject.attempt.parts)
         printed = subject.attempt.take_printed().strip()
         verdicts[name].message = f"the attempt printed:\n{printed}" if printed else ""
         conclude(verdicts[name], list(subject.checks.values()), options)

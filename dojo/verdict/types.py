@@ -139,6 +139,7 @@ class Verdict:
     repeat: str = ""  # the command that grades the same again
     error_ratio: float = 0.0  # the largest error seen, in units of the allowed error
     remarks: list[str] = field(default_factory=list)  # of an attempt with a test: what is told whether it passed or not
+    mentions: list[str] = field(default_factory=list)  # words that no answer needs, for a person to look at
     help: str = ""  # that its user had, in words that follow "passed": `with 2 hints`
     let_through: list[str] = field(default_factory=list)  # names of the mistakes that its test accepts; an answer
 
@@ -162,9 +163,11 @@ class Verdict:
         """The object that `--json` writes for this kata, with the pictures of failed checks if asked for."""
         remarks = {"remarks": self.remarks} if self.remarks else {}
         helped = {"help": self.help} if self.help else {}
+        mentions = {"mentions": self.mentions} if self.mentions else {}
         return (
             remarks
             | helped
+            | mentions
             | {
                 "kata": self.kata,
                 "attempt": self.attempt,

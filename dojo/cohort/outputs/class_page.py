@@ -27,6 +27,7 @@ def body(found: Class, pairs: Iterable[Pair], pages: Mapping[str, str]) -> str:
         ("causes", "The commonest causes", _causes(rows)),
         ("checks", "The hardest checks", _checks(rows)),
         ("person", "A person must look", _person(found)),
+        ("odd", "Worth a look", _odd(found)),
         ("alike", "Alike", _alike(pairs)),
         ("problems", "What could not be read", _problems(found)),
     ]
@@ -148,6 +149,21 @@ def _person(found: Class) -> str:
     return (
         said + _table(["student", "kata", "why"], lines) if lines else "<p>Nothing is left for a person to decide.</p>"
     )
+
+
+def _odd(found: Class) -> str:
+    """Attempts that mention what no answer needs."""
+    lines = [
+        f"<tr>{_head(_name(row.student))}<td>{esc(row.kata)}</td><td>{esc(row.verdict)}</td>"
+        f"{_words(esc(', '.join(row.result.verdict['mentions'])))}</tr>"
+        for row in found.rows.values()
+        if row.result is not None and row.result.verdict.get("mentions")
+    ]
+    said = (
+        "<p>These mention what no answer needs, and what ways around the judge are made of. It has changed no verdict: "
+        "read them.</p>"
+    )
+    return said + _table(["student", "kata", "verdict", "mentions"], lines) if lines else "<p>None.</p>"
 
 
 def _alike(pairs: Iterable[Pair]) -> str:

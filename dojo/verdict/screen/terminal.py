@@ -116,7 +116,8 @@ class Screen:
     def _last(self, v: Verdict, rest: str, step: str = "") -> list[Row]:
         """The last rows of a kata, which are known before there is room for others."""
         before, self._rows = self._rows, []
-        for remark in v.remarks:
+        odd = [f"no answer needs {', '.join(v.mentions)}: read it, if it is a stranger's"] if v.mentions else []
+        for remark in (*v.remarks, *odd):
             self._rows += Block("  · ", [remark], "", self._width).rows()
         self._line("", (f"{v.kata}: ", "bold"), (v.state, VERDICT_STYLES.get(v.state, "")), (rest, ""))
         if step:
