@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from dojo.cohort.engine import Engine
     from dojo.cohort.outputs.writing import Folder
 
-MOST_PAIRS = 500  # that share most, listed
 SHOWN = 5  # of what is pending, by name
 LOOK = 2.0  # seconds between two looks at a watched folder
 INTERRUPTED = 130
@@ -113,7 +112,7 @@ def _tell(store: Store, katas: dict[str, Kata], folder: Folder, points: Rubric |
 
     found = list(store.results(katas))
     problems = store.problems()
-    likest = copies.pairs([result.submitted for result in found], katas)[:MOST_PAIRS]
+    likest = copies.pairs([result.submitted for result in found], katas)
     alike = [(p.first.student, p.second.student if p.second else "the solution", p.first.kata, p.share) for p in likest]
     written = writing.write_all(found, problems, alike, folder, points)
     students = {result.submitted.student for result in found}

@@ -12,10 +12,10 @@ import io
 import keyword
 import tokenize
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import combinations, islice, pairwise
+from itertools import combinations, islice, pairwise, product
 from operator import or_
 
 from dojo.cohort.records import Submitted
@@ -28,6 +28,8 @@ ENOUGH = (
     0.7  # the share from which on a pair is listed: of the right attempts in tests/attempts 96 pairs of 100 are below
 )
 FEWEST = 40  # tokens of an attempt's own: two shorter ones are the same by chance
+COMMON = 100  # attempts: a fingerprint that more have is how one writes this kata
+LISTED = 500  # pairs
 MOST = 10_000  # tokens of an attempt that are looked at, about a thousand lines
 SILENT = {tokenize.COMMENT, tokenize.NL, tokenize.ENCODING}
 LINES = {tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
@@ -50,28 +52,68 @@ class Pair:
         return max(self.of_first, self.of_second)
 
 
-def pairs(submitted: Sequence[Submitted], katas: Mapping[str, Kata], enough: float = ENOUGH) -> list[Pair]:
-    """Pairs of attempts at the same kata that share at least `enough` of their tokens, the likest first."""
-    found = []
+def pairs(
+    submitted: Iterable[Submitted], katas: Mapping[str, Kata], enough: float = ENOUGH, most: int = LISTED
+) -> list[Pair]:
+    """Pairs of attempts at a kata that share at least `enough` of their tokens: the likest `most`, the likest first.
+
+    Attempts are compared where they share a fingerprint that few have, so the work grows with the class and not with
+    its square. What all have in common counts in a pair's share all the same.
+    """
     by_kata: dict[str, list[Submitted]] = defaultdict(list)
     for attempt in sorted(submitted):
         by_kata[attempt.kata].append(attempt)
-    for name, attempts in by_kata.items():
-        stub = frozenset(_grams(words(master.stub_text(katas[name]))))
-        solution = master.without_handed_out(master.read_text(katas[name].master))
-        prints = {source: _winnowed(source, stub) for source in {attempt.source for attempt in attempts}}
-        entries: list[tuple[Submitted | None, Prints]] = [(attempt, prints[attempt.source]) for attempt in attempts]
-        entries.append((None, _winnowed(solution, stub)))
-        measured = [(who, own, length) for who, own in entries if (length := _tokens(own.values())) >= FEWEST]
-        for (first, ours, our_length), (second, theirs, their_length) in combinations(measured, 2):
-            common = ours.keys() & theirs.keys()
-            if GRAM * len(common) < enough * min(our_length, their_length):
-                continue
-            of_first = _tokens(map(ours.__getitem__, common)) / our_length
-            of_second = _tokens(map(theirs.__getitem__, common)) / their_length
-            if first is not None and max(of_first, of_second) >= enough:
-                found.append(Pair(first, second, of_first, of_second))
-    return sorted(found, key=lambda pair: -pair.share)
+    found = [pair for name, attempts in by_kata.items() for pair in _of_a_kata(attempts, katas[name], enough, most)]
+    return sorted(found, key=lambda pair: -pair.share)[:most]
+
+
+def _of_a_kata(attempts: list[Submitted], kata: Kata, enough: float, most: int) -> list[Pair]:
+    stub = frozenset(_grams(words(master.stub_text(kata))))
+    alike: dict[frozenset[tuple[bytes, int]], list[Submitted | None]] = defaultdict(list)  # None is the solution
+    for source, who in _by_source(attempts).items():
+        alike[frozenset(_winnowed(source, stub).items())] += who
+    alike[frozenset(_winnowed(master.without_handed_out(master.read_text(kata.master)), stub).items())].append(None)
+    groups = [(who, dict(prints)) for prints, who in alike.items() if _tokens(value for _, value in prints) >= FEWEST]
+    same = (pair for who, _ in groups for pair in islice(combinations(who, 2), most))
+    found = [Pair(first, second, 1.0, 1.0) for first, second in same if first is not None]  # the solution comes last
+    lengths = [_tokens(prints.values()) for _, prints in groups]
+    measured = list[tuple[float, float, int, int]]()
+    for one, other in _near([prints for _, prints in groups], [None in who for who, _ in groups]):
+        ours, theirs = groups[one][1], groups[other][1]
+        common = ours.keys() & theirs.keys()
+        if GRAM * len(common) >= enough * min(lengths[one], lengths[other]):
+            shares = [_tokens(map(each.__getitem__, common)) for each in (ours, theirs)]
+            of_one, of_other = shares[0] / lengths[one], shares[1] / lengths[other]
+            if max(of_one, of_other) >= enough:
+                measured.append((of_one, of_other, one, other))
+    for of_one, of_other, one, other in sorted(measured, key=lambda each: -max(each[:2])):
+        if len(found) >= most:
+            break
+        for first, second in islice(product(groups[one][0], groups[other][0]), most - len(found)):
+            if first is None:
+                first, second, of_one, of_other = second, first, of_other, of_one
+            if first is not None:
+                found.append(Pair(first, second, of_one, of_other))
+    return found
+
+
+def _by_source(attempts: Iterable[Submitted]) -> dict[str, list[Submitted | None]]:
+    found: dict[str, list[Submitted | None]] = defaultdict(list)
+    for attempt in attempts:
+        found[attempt.source].append(attempt)
+    return found
+
+
+def _near(prints: Sequence[Prints], whole: Sequence[bool]) -> Iterator[tuple[int, int]]:
+    """Which of these have a fingerprint in common that at most COMMON have; those marked `whole` are near all."""
+    holders: dict[bytes, list[int]] = defaultdict(list)
+    for number, own in enumerate(prints):
+        for gram in own:
+            holders[gram].append(number)
+    for number, own in enumerate(prints):
+        few = (who for gram in own if len(who := holders[gram]) <= COMMON)
+        others = {other for who in few for other in who if other > number and not whole[other]}
+        yield from ((number, other) for other in (range(len(prints)) if whole[number] else others) if other != number)
 
 
 def words(source: str) -> list[str]:
