@@ -193,6 +193,12 @@ def soak(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def attacks(session: nox.Session) -> None:
+    """Grade every attack of tests/attacks here, in the sandbox and on Ray, and print how each ended."""
+    _run(_python(session, "test", "cohort"), "benchmarks/attacks.py", *session.posargs)
+
+
+@nox.session(python=False)
 def bench(session: nox.Session) -> None:
     """Time each solution against PyTorch's own operation (-- rope), or a whole class (-- cohort)."""
     if session.posargs[:1] == ["cohort"]:

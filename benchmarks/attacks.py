@@ -1,0 +1,104 @@
+"""Every attack of tests/attacks in every place where strangers' code is graded, and whether it ended as it must.
+
+    nox -s attacks [-- --places local,sandbox,ray] [-- --only forges_a_doubt,shouts]
+
+An attack is held where its verdict says one of the sentences that tests/test_attacks.py demands, and an honest attempt
+that is graded after all of them passes. The exit status says whether all were. A place that this machine has not is
+said to be missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(PROJECT))
+
+from dojo.cohort.engine import Engine, LocalEngine, results  # noqa: E402
+from dojo.cohort.records import Result, Submitted  # noqa: E402
+from dojo.cohort.store import Terms  # noqa: E402
+from dojo.content import catalog  # noqa: E402
+from dojo.content.catalog import Trouble  # noqa: E402
+from dojo.content.master import read_text  # noqa: E402
+from dojo.judge import sandbox  # noqa: E402
+from dojo.judge.fork_server import ForkServer  # noqa: E402
+from tests.test_attacks import BROKEN, FOLDER, SAYS  # noqa: E402
+
+HONEST = "~honest"  # which is sorted, and graded, last
+SHARED = [Path("/proc/sysvipc", kind) for kind in ("shm", "msg", "sem")]
+
+
+def on_ray() -> Engine:
+    """A cluster of this machine alone."""
+    from dojo.cohort.on_ray import RayEngine
+
+    return RayEngine("auto", sandboxed=False)
+
+
+PLACES: dict[str, Callable[[], Engine]] = {
+    "local": lambda: LocalEngine(ForkServer()),
+    "sandbox": lambda: LocalEngine(ForkServer(around=sandbox.prefix())),
+    "ray": on_ray,
+}
+
+
+def held(result: Result) -> str:
+    """How an attack ended where it had to; nothing where it did not."""
+    name, verdict = result.submitted.student, result.verdict
+    if name == HONEST:
+        return "passed" if verdict["verdict"] == "passed" else ""
+    said = " ".join([verdict["message"], *(check["message"] for check in verdict["checks"])])
+    ended = verdict["verdict"] == ("broken" if name in BROKEN else "failed") and not result.for_a_person
+    return next((words for words in SAYS[name] if words in said), "") if ended else ""
+
+
+def main() -> int:
+    """Run them and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--places", default=",".join(PLACES))
+    parser.add_argument("--only", default=",".join(SAYS), help="names of attacks")
+    args = parser.parse_args()
+    names = sorted([*args.only.split(","), HONEST])
+    master = read_text(catalog.katas()["softmax"].master)
+    texts = {name: master if name == HONEST else (FOLDER / f"{name}.py").read_text("utf-8") for name in names}
+    ended, missing = dict[tuple[str, str], str](), list[str]()
+    for place in args.places.split(","):
+        before = [path.read_text() for path in SHARED if path.exists()]
+        try:
+            engine = PLACES[place]()
+        except (Trouble, ImportError) as trouble:
+            missing.append(f"{place} is not here: {trouble}")
+            continue
+        begun = time.monotonic()
+        fetch = lambda student, kata: Submitted(student, kata, f"{student}.py", texts[student])  # noqa: E731
+        try:
+            for result in results([(name, "softmax") for name in names], fetch, Terms(5), engine):
+                ended[result.submitted.student, place] = held(result)
+                print(f"\r{place}: {len([p for _, p in ended if p == place])} of {len(names)}", end="", file=sys.stderr)
+        finally:
+            engine.close()
+        left = [path.read_text() for path in SHARED if path.exists()] != before
+        print(
+            f"\r{place}: {time.monotonic() - begun:.0f} s{', SOMETHING IS LEFT in shared memory' * left}",
+            file=sys.stderr,
+        )
+    places = [place for place in args.places.split(",") if any(p == place for _, p in ended)]
+    width = max(map(len, names))
+    print(f"{'attack':<{width}}  {'  '.join(f'{place:<8}' for place in places)}  ended by")
+    for name in names:
+        row = ["held" if ended.get((name, place)) else "NOT HELD" for place in places]
+        says = next(filter(None, (ended.get((name, place)) for place in places)), "")
+        print(f"{name:<{width}}  {'  '.join(f'{cell:<8}' for cell in row)}  {says}")
+    for line in missing:
+        print(line)
+    lost = [(name, place) for place in places for name in names if not ended.get((name, place))]
+    print(f"{len(names) * len(places) - len(lost)} of {len(names) * len(places)} held")
+    return 1 if lost else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
