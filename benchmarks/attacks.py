@@ -18,7 +18,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
-from dojo.cohort.engine import Engine, LocalEngine, results  # noqa: E402
+from dojo.cohort.engine import STARVED, Engine, LocalEngine, results  # noqa: E402
 from dojo.cohort.records import Result, Submitted  # noqa: E402
 from dojo.cohort.store import Terms  # noqa: E402
 from dojo.content import catalog  # noqa: E402
@@ -52,7 +52,9 @@ def held(result: Result) -> str:
     if name == HONEST:
         return "passed" if verdict["verdict"] == "passed" else ""
     said = " ".join([verdict["message"], *(check["message"] for check in verdict["checks"])])
-    ended = verdict["verdict"] == ("broken" if name in BROKEN else "failed") and not result.for_a_person
+    # who only waits is told from a busy machine once that is quiet, and until then a person has it
+    settled = result.for_a_person in ("", STARVED)
+    ended = settled and verdict["verdict"] == ("broken" if name in BROKEN else "failed")
     return next((words for words in SAYS[name] if words in said), "") if ended else ""
 
 
