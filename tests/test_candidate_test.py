@@ -243,8 +243,6 @@ def test_a_hunt_asks_for_a_test_and_tells_at_the_end_what_it_let_through(
 ) -> None:
     monkeypatch.setenv("DOJO_HOME", str(tmp_path / "home"))
     project = copy_of_project(tmp_path / "project")
-    for folder in ("attempts", "mistakes"):
-        shutil.copytree(HERE / folder, project / "tests" / folder)
     solution = master.solution_code(master.read_text(project / "solutions" / "basics" / "rmsnorm.py"))
 
     def save(test: str) -> Callable[[int, int], None]:
@@ -259,7 +257,7 @@ def test_a_hunt_asks_for_a_test_and_tells_at_the_end_what_it_let_through(
     steps = [("from now", save(bad("shapes_only"))), ("rmsnorm: ", save(GOOD))]
     words = ["hunt", "rmsnorm", "--with-test", "--yes", "--seed", "3", "--bugs", "2"]
     shown, status = terminal.run(words, steps, project, patience=120.0, columns=120)
-    assert "The test at the end of the file is yours to write" in shown
+    assert "The test at the end of rmsnorm.py is yours to write" in shown
     assert "`test` rejects the program that was handed out" in shown
     assert status == 0, shown
     assert re.search(r"the test rejects 1\d of 1\d further mistakes", shown)

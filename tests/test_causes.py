@@ -157,6 +157,9 @@ def test_a_pass_fits_a_screen(server: ForkServer, monkeypatch: pytest.MonkeyPatc
     assert height(verdict) <= 8
 
 
+LITTLE = 3.0  # seconds: in a kata that takes less than one, what is there besides its checks counts for more
+# What the limits of time allow by themselves: a call, and three of a race.
+LATE = {Outcome.TIMED_OUT: worker_handle.CPU_LIMIT, Outcome.SLOW: 3 * worker_handle.CPU_LIMIT}
 AT_ONCE = "causal_mask"  # the others take long
 EACH = [pytest.param(name, marks=() if name == AT_ONCE else pytest.mark.proof) for name in catalog.katas()]
 
@@ -174,8 +177,8 @@ def test_verdicts_on_wrong_attempts_fit_a_screen_and_cost_little_more_than_on_th
         base, _ = meter.grade(right)
         for wrong, source in (known | mistakes(name)).items():
             spent, verdict = meter.grade(source)
-            late = sum(check.outcome is Outcome.TIMED_OUT for check in verdict.checks)
-            costs[wrong] = spent, 3 * base + 0.5 + worker_handle.CPU_LIMIT * late
+            late = [check.outcome for check in verdict.checks if check.outcome in LATE]
+            costs[wrong] = spent, max(3 * base, LITTLE) + sum(map(LATE.__getitem__, late))
             if wrong in known:
                 heights[wrong] = height(verdict)
     dearest = sorted(costs, key=lambda wrong: -costs[wrong][0])[:5]

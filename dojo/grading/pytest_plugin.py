@@ -21,7 +21,7 @@ from dojo.contracts.checks.assertions import Wrong
 from dojo.contracts.checks.candidate_test.contract import CandidateTest, by_kind, hunted
 from dojo.contracts.checks.candidate_test.trials import Trials
 from dojo.contracts.checks.inputs import Draw
-from dojo.contracts.checks.known_bugs import Bug, bugs_of
+from dojo.contracts.checks.known_bugs import Bug, bugs_of, same_failure
 from dojo.grading.options import chooser
 from dojo.grading.telling.diagnosis import DIAGNOSABLE, Diagnosis
 from dojo.grading.telling.mended import left_in
@@ -61,7 +61,7 @@ class Subject:
         self._planted = self.another("", "bug.py")  # each known bug in turn: a process for each would cost more
         self._passes: dict[str, bool] = {}
         self.mended = ""
-        self.failed_case: dict[str, str] = {}  # by check: a bug that fails alike fails there too
+        self.failed: dict[str, Fault] = {}  # by check: a bug that fails alike fails in the same case too
 
     @cached_property
     def diagnosis(self) -> Diagnosis[pytest.Function]:
@@ -96,15 +96,24 @@ class Subject:
         self.mended = f"{count - left} of {count} mended" if left is not None else OTHERWISE.format(count=count)
 
     def _fault_of(self, bug: Bug, item: pytest.Function) -> Fault | None:
-        case = self.failed_case.get(item.nodeid, "")
-        key = self.reference.source, self.attempt.device, bug.name, item.nodeid, case, item.config.stash[SEED]
+        failed = self.failed.get(item.nodeid)
+        if failed is None or not failed.case:
+            return self._known_fault(bug, item)
+        there = self._known_fault(bug, item, only_case=failed.case)
+        if there is None or not same_failure(failed, there):
+            return there  # without the cases before, which cost as much each
+        return self._known_fault(bug, item, last_case=failed.case)
+
+    def _known_fault(self, bug: Bug, item: pytest.Function, **cases: str) -> Fault | None:
+        where = (*cases.items(), item.config.stash[SEED])
+        key = self.reference.source, self.attempt.device, bug.name, item.nodeid, *where
         if key not in _faults_of_bugs:
             if len(_faults_of_bugs) >= tolerance.MOST_KNOWN:
                 _faults_of_bugs.clear()
             _faults_of_bugs[key] = None
             with suppress(Exception):  # a check that a bug breaks in another way is no failure like the attempt's
                 self._planted.become(bug.plant(self.reference.source))
-                _faults_of_bugs[key] = fault_of(item, self._planted, self.reference, case)
+                _faults_of_bugs[key] = fault_of(item, self._planted, self.reference, **cases)
         return _faults_of_bugs[key]
 
     def passed(self) -> Iterator[pytest.Function]:
@@ -333,7 +342,7 @@ class Judging(GraderPlugin):
             check.diagnosis = told
             check.sections.append(Section(Label.DIAGNOSIS, told))
         elif self.options.diagnose and not self.options.debug and not of_a_test(item) and not clocked(item):
-            subject.failed_case[item.nodeid] = fault.case
+            subject.failed[item.nodeid] = fault
             bug = subject.diagnosis.of(item, fault, subject.passed())
             if bug is not None:
                 check.diagnosis = bug.name
@@ -357,17 +366,17 @@ def clocked(item: pytest.Function) -> bool:
     return "reference" in item._fixtureinfo.argnames
 
 
-def fault_of(item: pytest.Function, attempt: Attempt, reference: Attempt, last_case: str = "") -> Fault | None:
+def fault_of(item: pytest.Function, attempt: Attempt, reference: Attempt, **cases: str) -> Fault | None:
     """How an attempt fails a check, on the inputs that the check has in this session; None for a pass.
 
-    Cases after the last are left out.
+    `only_case` leaves out the other cases, `last_case` those after it.
     """
     given = {"attempt": attempt, "reference": reference, "draw": draw_for(item, item.config.stash[SEED])}
     given |= item.callspec.params if hasattr(item, "callspec") else {}
     check = item.obj
-    if last_case:
+    if cases:
         check = getattr(item.cls(), item.originalname)
-        check.__self__.last_case = last_case
+        vars(check.__self__).update(cases)
     try:
         check(**{name: given[name] for name in item._fixtureinfo.argnames})
     except Fault as fault:

@@ -182,7 +182,8 @@ class TestClipByGlobalNorm(Contract):
         result = attempt.clip_by_global_norm.request(args, kwargs)["value"]
         self.named(result)
         clipped, norm = result
-        return [each if each is None else tensor(each).cpu() for each in clipped], tensor(norm).cpu()
+        device = attempt.device if any(each is not None for each in clipped) else "cpu"  # of no gradients on none
+        return [each if each is None else tensor(each, device).cpu() for each in clipped], tensor(norm, device).cpu()
 
 
 def parts_that_cancel(d: Draw) -> Call:

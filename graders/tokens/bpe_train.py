@@ -283,10 +283,13 @@ overlapping places counted once
     every adjacent place counts: aaa has the pair aa twice.
     while len(merges) < rounds and counts:
         →  while len(merges) < rounds and counts:
-            counts = Counter()
+            once = Counter(counts)
             for ids, times in pieces:
                 for pair in set(pairwise(ids)):
-                    counts[pair] += times * (len(ids) - len(merged(ids, pair, 0)))
+                    if pair[0] == pair[1]:
+                        once[pair] -= times * (list(pairwise(ids)).count(pair) - len(ids) + len(merged(ids, pair, 0)))
+    best = max(counts, key=lambda pair: (counts[pair], tokens
+        →  best = max(counts, key=lambda pair: (once[pair], tokens
 counts not kept up to date around a merge
     what the pair's neighbours were paired with is seen less often.
     add(counts, ids, -times)  →  counts[best] -= times * list(pairwise(ids)).count(best)

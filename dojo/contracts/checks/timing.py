@@ -5,7 +5,7 @@ Each pair runs both calls in random order on changed inputs and asks one questio
 a million times, after 17 pairs that agree, and fast wrongly once in a hundred, after 6; these are the odds at the
 borders, where only seven pairs of ten say the right thing. What it cannot decide is *undecided*, and never a failure.
 A call of a tenth of a second is no matter of chance: where the reference takes that long, one pair far within the limit
-decides; where either of them does, three far beyond it, and of a whole second one.
+decides; where either of them does, three far beyond it, and of a whole second one, or three that are beyond it at all.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ P0, P1, MOST_PAIRS = 0.3, 0.7, 120
 FALSE_ALARM, MISS = 1e-6, 1e-2
 LONG = 0.1  # processor seconds of a call from which on a single pair says much
 WHOLE = 1.0  # from which on it says all
+BEYOND = 1.25  # times the limit: no chance makes a second of processor time that much longer, three times
 CLEAR, CLEARLY_SLOW = 2.0, 3  # how far from the limit it then decides, and how many must say that it is slow
 SLEEP_ALLOWANCE = 0.05  # seconds by the wall clock that a busy machine may take on top of four times the limit
 Reading = tuple[float, float]  # processor seconds, wall seconds
@@ -57,6 +58,7 @@ def race(attempt: Callable[[], Reading], reference: Callable[[], Reading], limit
         if max(cpu, cpu_reference) > LONG:
             within = cpu_reference > LONG and CLEAR * cpu < limit * cpu_reference and wall < limit * wall_reference
             beyond = sum(ratio > CLEAR * limit for ratio in ratios) >= (1 if cpu > WHOLE else CLEARLY_SLOW)
+            beyond = beyond or (cpu > WHOLE and sum(ratio > BEYOND * limit for ratio in ratios) >= CLEARLY_SLOW)
             if within or beyond:
                 return Race(beyond, median(ratios), len(ratios))
         if not fast < score < slow:

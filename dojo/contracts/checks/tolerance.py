@@ -11,6 +11,7 @@ tolerance: a row of zeros allows zeros alone. A row is the last dimension.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -269,13 +270,18 @@ MOST_KNOWN = 4000
 
 def cached(key: Hashable, compute: Callable[[], Any], generator: torch.Generator) -> Any:
     """What `compute` gives for a key, within a grading and the next; the generator ends as `compute` left it."""
-    if (known := _known.get(key)) is None:
-        if len(_known) >= MOST_KNOWN:
-            _known.clear()
-        known = _known[key] = compute(), generator.get_state()
-    value, state = known
+    value, state = remembered(key, lambda: (compute(), generator.get_state()))
     generator.set_state(state)
     return value
+
+
+def remembered(key: Hashable, compute: Callable[[], Any]) -> Any:
+    """What `compute` gives for a key, within a grading and the next."""
+    if key not in _known:
+        if len(_known) >= MOST_KNOWN:
+            _known.clear()
+        _known[key] = compute()
+    return _known[key]
 
 
 def forget() -> None:
@@ -284,10 +290,11 @@ def forget() -> None:
 
 
 def value_key(value: Any) -> Hashable:
-    """A key that is equal for equal values: tensors by dtype, shape and bytes."""
+    """A key that is equal for equal values: tensors by dtype, shape and a digest of their bytes."""
     if isinstance(value, Tensor):
         dense = value.detach().contiguous()
-        return value.dtype, tuple(value.shape), ctypes.string_at(dense.data_ptr(), dense.nbytes)
+        data = ctypes.string_at(dense.data_ptr(), dense.nbytes)
+        return value.dtype, tuple(value.shape), hashlib.blake2b(data, digest_size=16).digest()
     if isinstance(value, dict):
         return tuple((name, value_key(item)) for name, item in value.items())
     if isinstance(value, (list, tuple)):

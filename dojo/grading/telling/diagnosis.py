@@ -11,7 +11,7 @@ from dojo.verdict.types import Label, Outcome
 
 # A kata's diagnosis may run every known bug through one check, and as many more as this. What it has not found by then
 # it leaves out. No clock has a say: a busy machine gives the same diagnosis.
-MORE_QUESTIONS = 90
+MORE_QUESTIONS = 30
 ENOUGH = 2  # checks that no known bug fails alike: the mistake is another one
 DIAGNOSABLE = (Outcome.WRONG, Outcome.CRASHED)
 # What Python itself raises tells of a slip in the code, whatever known bug happens to raise the same.
