@@ -103,7 +103,7 @@ def test_no_answer_breaks_the_judge(word: str, reply: dict[str, Any]) -> None:
 def test_texts_are_bounded_and_can_be_shown_anywhere() -> None:
     section = Section(Label.EVENT, "a\r\nb\x1b[2J\ud800\x00\tc" + "x" * 1_000_000)
     assert section.text.startswith("a\nb\\x1b[2J\\ud800\\x00\tcx")
-    assert section.text.endswith(" more characters")
+    assert " more characters … xxx" in section.text
     assert len(section.text) < 5 * MOST_TEXT
     section.text.encode()
     assert plain("ordinary: é 🙂 →\n  two lines", 99) == "ordinary: é 🙂 →\n  two lines"

@@ -15,7 +15,7 @@ import torch
 from dojo.content import catalog, master
 from dojo.contracts.checks.assertions import fail
 from dojo.contracts.checks.known_bugs import Bug, bugs_of, same_failure
-from dojo.grading.telling.diagnosis import MORE_QUESTIONS, Diagnosis
+from dojo.grading.telling.diagnosis import MOST_TWICE, Diagnosis
 from dojo.judge.worker.errors import operation
 from dojo.verdict.failures import UNKNOWN, Fault, Raised
 from tests.conftest import Grade, failures
@@ -64,10 +64,12 @@ def test_questions_are_counted_and_no_clock_has_a_say(monkeypatch: pytest.Monkey
         monkeypatch.setattr(time, clock, lambda: next(hours))
     table = {f"bug {n}": {"values": "no"} for n in range(100)} | {"the last": {"values": "1"}}
     assert told(diagnosis(table), {"values": "1"}) == ["the last"]
-    asked: list[str] = []
-    many = Diagnosis([Bug(str(n), "", ()) for n in range(100)], lambda bug, check: asked.append(bug.name))
-    assert told(many, dict.fromkeys("abc", "1")) == [None, None, None]
-    assert len(asked) == 100 + MORE_QUESTIONS
+    for count, questions in ((MOST_TWICE, 2 * MOST_TWICE), (100, 100), (200, 200)):
+        asked: list[str] = []
+        bugs = [Bug(str(n), "", ()) for n in range(count)]
+        many = Diagnosis(bugs, lambda bug, check, asked=asked: asked.append(bug.name))
+        assert told(many, dict.fromkeys("abc", "1")) == [None, None, None]
+        assert len(asked) == questions
 
 
 def test_a_judge_that_stays_keeps_no_grading_alive(graded: Grade) -> None:

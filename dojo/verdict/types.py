@@ -66,9 +66,10 @@ UNSHOWN |= {n: f"\\u{n:04x}" for n in (*range(0xD800, 0xE000), 0xFFFE, 0xFFFF)} 
 
 
 def plain(text: str, most: int) -> str:
-    """A text that can be shown anywhere: of so many characters at most, control characters as their escapes."""
-    left = f" … {len(text) - most} more characters" if len(text) > most else ""
-    return text[:most].replace("\r\n", "\n").translate(UNSHOWN) + left
+    """A text that can be shown anywhere: so many characters of its two ends, control characters as their escapes."""
+    if len(text) > most:
+        text = f"{text[: most - most // 2]} … {len(text) - most} more characters … {text[len(text) - most // 2 :]}"
+    return text.replace("\r\n", "\n").translate(UNSHOWN)
 
 
 @dataclass(frozen=True)

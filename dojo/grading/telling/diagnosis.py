@@ -11,7 +11,8 @@ from dojo.verdict.types import Label, Outcome
 
 # A kata's diagnosis may run every known bug through one check, and as many more as this. What it has not found by then
 # it leaves out. No clock has a say: a busy machine gives the same diagnosis.
-MORE_QUESTIONS = 30
+MORE_QUESTIONS = 90
+MOST_TWICE = 40  # bugs that are all tried on a second check after none has failed the first alike
 ENOUGH = 2  # checks that no known bug fails alike: the mistake is another one
 DIAGNOSABLE = (Outcome.WRONG, Outcome.CRASHED)
 # What Python itself raises tells of a slip in the code, whatever known bug happens to raise the same.
@@ -47,7 +48,8 @@ class Diagnosis(Generic[Check]):
         """
         if fault.outcome not in DIAGNOSABLE or (isinstance(fault, Raised) and fault.kind in PYTHONS_OWN):
             return None
-        if (told := _without_values(fault)) in self._unknown or self._strange >= ENOUGH:
+        dear = self._strange and len(self._suspects) > MOST_TWICE
+        if (told := _without_values(fault)) in self._unknown or self._strange >= ENOUGH or dear:
             return None
         alike = []
         for bug in self._suspects:

@@ -4,11 +4,8 @@ from torch import Tensor
 
 def softmax(x: Tensor, dim: int = -1) -> Tensor:
     x = x.transpose(dim, -1)
-    largest = torch.full_like(x[..., 0], -torch.inf)
-    total = torch.zeros_like(largest)
-    i = 0
-    while i < x.shape[-1]:  # the online softmax: one pass for maximum and sum
-        new = torch.maximum(largest, x[..., i])
-        total = total * torch.exp(largest - new) + torch.exp(x[..., i] - new)
-        largest = new
-    return (torch.exp(x - largest[..., None]) / total[..., None]).transpose(dim, -1)
+    largest = torch.zeros_like(x[..., :1])
+    while (x - largest).amax() > 0:  # the maximum, step by step
+        torch.add(largest, 1.0)
+    weights = torch.exp(x - largest)
+    return (weights / weights.sum(dim=-1, keepdim=True)).transpose(dim, -1)
