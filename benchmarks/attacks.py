@@ -12,7 +12,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -26,22 +27,36 @@ from dojo.content.catalog import Trouble  # noqa: E402
 from dojo.content.master import read_text  # noqa: E402
 from dojo.judge import sandbox  # noqa: E402
 from dojo.judge.fork_server import ForkServer  # noqa: E402
-from tests.test_attacks import BROKEN, FOLDER, SAYS  # noqa: E402
+from tests.test_attacks import BROKEN, SAYS, attacks  # noqa: E402
 
 HONEST = "~honest"  # which is sorted, and graded, last
 SHARED = [Path("/proc/sysvipc", kind) for kind in ("shm", "msg", "sem")]
 
 
-def on_ray() -> Engine:
+@contextmanager
+def local(around: Sequence[str] = ()) -> Iterator[Engine]:
+    """The processes of this machine."""
+    server = ForkServer(around=[*around])
+    engine = LocalEngine(server)
+    try:
+        yield engine
+    finally:
+        engine.close()
+        server.close()
+
+
+@contextmanager
+def on_ray() -> Iterator[Engine]:
     """A cluster of this machine alone."""
     from dojo.cohort.on_ray import RayEngine
 
-    return RayEngine("auto", sandboxed=False)
+    with closing(RayEngine("auto", sandboxed=False)) as engine:
+        yield engine
 
 
-PLACES: dict[str, Callable[[], Engine]] = {
-    "local": lambda: LocalEngine(ForkServer()),
-    "sandbox": lambda: LocalEngine(ForkServer(around=sandbox.prefix())),
+PLACES: dict[str, Callable[[], AbstractContextManager[Engine]]] = {
+    "local": local,
+    "sandbox": lambda: local(sandbox.prefix()),
     "ray": on_ray,
 }
 
@@ -65,29 +80,26 @@ def main() -> int:
     parser.add_argument("--only", default=",".join(SAYS), help="names of attacks")
     args = parser.parse_args()
     names = sorted([*args.only.split(","), HONEST])
-    master = read_text(catalog.katas()["softmax"].master)
-    texts = {name: master if name == HONEST else (FOLDER / f"{name}.py").read_text("utf-8") for name in names}
+    texts = attacks() | {HONEST: read_text(catalog.katas()["softmax"].master)}
     ended, missing = dict[tuple[str, str], str](), list[str]()
+
+    def fetch(name: str, kata: str) -> Submitted:
+        return Submitted(name, kata, f"{name}.py", texts[name])
+
     for place in args.places.split(","):
-        before = [path.read_text() for path in SHARED if path.exists()]
+        before, begun = [path.read_text() for path in SHARED if path.exists()], time.monotonic()
         try:
-            engine = PLACES[place]()
-        except (Trouble, ImportError) as trouble:
+            with PLACES[place]() as engine:
+                every = results([(name, "softmax") for name in names], fetch, Terms(5), engine)
+                for count, result in enumerate(every, 1):
+                    ended[result.submitted.student, place] = held(result)
+                    print(f"\r{place}: {count} of {len(names)}", end="", file=sys.stderr)
+        except Trouble as trouble:
             missing.append(f"{place} is not here: {trouble}")
             continue
-        begun = time.monotonic()
-        fetch = lambda student, kata: Submitted(student, kata, f"{student}.py", texts[student])  # noqa: E731
-        try:
-            for result in results([(name, "softmax") for name in names], fetch, Terms(5), engine):
-                ended[result.submitted.student, place] = held(result)
-                print(f"\r{place}: {len([p for _, p in ended if p == place])} of {len(names)}", end="", file=sys.stderr)
-        finally:
-            engine.close()
         left = [path.read_text() for path in SHARED if path.exists()] != before
-        print(
-            f"\r{place}: {time.monotonic() - begun:.0f} s{', SOMETHING IS LEFT in shared memory' * left}",
-            file=sys.stderr,
-        )
+        lasting = ", SOMETHING IS LEFT in shared memory" * left
+        print(f"\r{place}: {time.monotonic() - begun:.0f} s{lasting}", file=sys.stderr)
     places = [place for place in args.places.split(",") if any(p == place for _, p in ended)]
     width = max(map(len, names))
     print(f"{'attack':<{width}}  {'  '.join(f'{place:<8}' for place in places)}  ended by")

@@ -81,6 +81,11 @@ SAYS = {
     "writes_a_file": ("may not",),
     "wrong_device": ("on the device of the input",),
 }
+FORGED = {  # what `forges_a_reply` answers in the worker's place
+    "forges_a_doubt": '{"map": {"unanswerable": {"map": {"our fault": True}}}}',
+    "forges_a_failure": '{"map": {"raised": {"map": {"kind": ["ValueError"], "text": 7}}}}',
+    "forges_what_is_forbidden": '{"map": {"forbidden": "numpy"}}',
+}
 BROKEN = {
     "imports_the_solution", "leaves_pytorch", "links_to_the_solution", "reads_the_solution", "syntax_error",
     "sys_exit_at_import",
@@ -91,8 +96,16 @@ BROKEN = {
 HANGS = {"endless_output", "hang_in_cpp", "hang_in_python", "sleeps", "swallows_every_exception"}
 
 
+def attacks() -> dict[str, str]:
+    """Every attack's text by its name."""
+    found = {path.stem: path.read_text("utf-8") for path in FOLDER.glob("*.py")}
+    before, _, after = found["forges_a_reply"].partition("ANSWER = ")
+    rest = after.partition("\n")[2]
+    return found | {name: f"{before}ANSWER = {answer}\n{rest}" for name, answer in FORGED.items()}
+
+
 def test_every_attack_is_listed() -> None:
-    assert {path.stem for path in FOLDER.glob("*.py")} == set(SAYS)
+    assert attacks().keys() == SAYS.keys()
 
 
 @pytest.mark.parametrize("name", sorted(SAYS))
@@ -103,7 +116,7 @@ def test_attack_fails_with_a_clear_sentence_and_leaves_nothing(
     if name in HANGS:  # nobody need wait for the whole of it
         monkeypatch.setattr(worker_handle, "CPU_LIMIT", 1.5)
         monkeypatch.setattr(worker_handle, "WALL_LIMIT", 4.0)
-    verdict = graded("softmax", (FOLDER / f"{name}.py").read_text(), f"{name}.py", diagnose=False)
+    verdict = graded("softmax", attacks()[name], f"{name}.py", diagnose=False)
     assert verdict.verdict == ("broken" if name in BROKEN else "failed")
     said = told(verdict)
     assert any(words in said for words in SAYS[name]), said

@@ -10,15 +10,8 @@ from typing import NoReturn
 from dojo.cli.commands import COMMANDS, MAINTAIN, NOTEBOOKS, Command
 from dojo.content.catalog import STARTED_BY, Trouble, typed
 
-NOX_ALONE = (
-    "tests",
-    "proof",
-    "attacks",
-    "lint",
-    "bench",
-    "mutants",
-    "soak",
-)  # sessions for those who work on the project
+# Sessions for those who work on the project.
+NOX_ALONE = ("tests", "proof", "attacks", "lint", "bench", "mutants", "soak")
 
 
 def script() -> int:

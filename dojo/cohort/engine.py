@@ -18,7 +18,7 @@ from multiprocessing.connection import wait
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dojo.cohort.records import Result, Submitted
+from dojo.cohort.records import Result, Submitted, fails_core
 from dojo.cohort.store import Terms
 from dojo.content import catalog
 from dojo.content.catalog import Kata, typed
@@ -111,13 +111,11 @@ def _katas() -> dict[str, Kata]:
 
 def doubtful(verdict: Verdict) -> str:
     """Why a verdict may not be the last word; nothing if it is, as where core has failed, whatever else is in doubt."""
-    from dojo.verdict.types import Outcome, Tier
+    from dojo.verdict.types import Outcome
 
-    bad = [check for check in verdict.checks if not check.outcome.harmless]
-    proven = [check for check in bad if check.outcome is not Outcome.GRADER_ERROR and not check.starved]
-    if any(check.tier is Tier.CORE for check in proven):
+    if fails_core(check.to_json() for check in verdict.checks):
         return ""
-    if any(check.starved for check in bad):
+    if any(check.starved for check in verdict.checks):
         return STARVED
     faults = [check.name for check in verdict.checks if check.outcome is Outcome.GRADER_ERROR]
     if faults:

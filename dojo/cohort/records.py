@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dojo.content.catalog import Kata
+from dojo.verdict.types import Outcome, Tier
 
 
 @dataclass(frozen=True, order=True)
@@ -45,6 +46,17 @@ def knowing_each_other(submitted: Iterable[Submitted], katas: Mapping[str, Kata]
                 wanted += [own[name] for name in words]
             others = {f"{katas[name].track}/{name}": other.source for name, other in found.items()}
             yield replace(each, others=others)
+
+
+def fails_core(checks: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether an attempt has failed beyond doubt: a check of core, as JSON has it, by no fault of grader or machine."""
+    return any(
+        check["tier"] == Tier.CORE
+        and not Outcome(check["outcome"]).harmless
+        and check["outcome"] != Outcome.GRADER_ERROR
+        and not check.get("starved")
+        for check in checks
+    )
 
 
 @dataclass(frozen=True, order=True)

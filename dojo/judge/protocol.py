@@ -21,7 +21,6 @@ HEADER_LIMIT = 4 << 20
 PAYLOAD_LIMIT = 1 << 30
 TENSOR_LIMIT = 1 << 26  # bytes of a tensor with every entry counted: an expanded one may have few, and cost many
 NESTING_LIMIT = 40
-FAILURES = frozenset({"raised", "forbidden", "unanswerable"})  # an answer that holds one of these is the last
 PLAIN = frozenset({type(None), bool, int, float, str})
 _LENGTHS = struct.Struct("!IQ")
 

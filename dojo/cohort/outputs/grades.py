@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Any
 
 from dojo.cohort.outputs.rubric import TIERS, Rubric
-from dojo.cohort.records import Problem, Result
+from dojo.cohort.records import Problem, Result, fails_core
 from dojo.verdict.screen.text import readable
 from dojo.verdict.types import Outcome, state_of
 
@@ -58,13 +58,12 @@ class Row:
         if self.result is None:
             return ""
         checks = self.result.verdict.get("checks", [])
-        bad = [check for check in checks if check["outcome"] not in HARMLESS]
-        doubtful = [check for check in bad if check["outcome"] == Outcome.GRADER_ERROR or check.get("starved")]
-        if any(check["tier"] == "core" and check not in doubtful for check in bad):
+        if fails_core(checks):
             return ""
-        if not self.result.for_a_person and any(check["outcome"] == Outcome.GRADER_ERROR for check in doubtful):
+        if not self.result.for_a_person and any(check["outcome"] == Outcome.GRADER_ERROR for check in checks):
             return "the grader itself failed: no fault of the attempt"
-        judged = bad or self.result.verdict["verdict"] in ("passed", "broken", "empty")
+        word = self.result.verdict["verdict"]
+        judged = word in ("passed", "broken", "empty") or any(check["outcome"] not in HARMLESS for check in checks)
         return self.result.for_a_person or ("" if judged else "nothing was judged")
 
     @cached_property

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dojo.judge import protocol
+from dojo.judge import answers, protocol
 from dojo.judge.protocol import Args, Kwargs, Message, floating_in
 from dojo.judge.worker import trial
 from dojo.judge.worker.drivers import DRIVERS
@@ -313,7 +313,7 @@ class Session:
         for request in requests:
             found.append(self.answer(request))
             request.clear()  # a test must not find the program that it judges
-            if found[-1].keys() & protocol.FAILURES:
+            if answers.failure(found[-1]):
                 break
         return found
 
