@@ -220,7 +220,10 @@ def cohort(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--katas", default="all", metavar="NAMES", help="katas and tracks, as in gqa,rope; all of them")
     parser.add_argument("--out", type=Path, default=Path("results"), metavar="FOLDER", help="where results go; results")
-    parser.add_argument("--rubric", type=Path, metavar="FILE", help="points by tier and kata, a TOML file")
+    parser.add_argument(
+        "--course", "--rubric", type=Path, metavar="FILE",
+        help="points, deadlines, roster, decisions and what students see, a TOML file: docs/classroom/course.toml",
+    )  # fmt: skip
     parser.add_argument("--watch", type=Path, metavar="FOLDER", help="grade what arrives in this folder, until Ctrl-C")
     parser.add_argument("--again", nargs="+", default=[], metavar="STUDENT", help="grade these once more")
     parser.add_argument("--ray", metavar="ADDRESS", help="grade on a Ray cluster, `auto` for this machine's")

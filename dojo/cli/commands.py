@@ -301,7 +301,7 @@ COMMANDS = {
         _cohort,
         (
             ("submissions/ --katas gqa,rope", "results/ then holds it all; the same again grades what is new"),
-            ("class.zip --katas attention --rubric points.toml", "with points"),
+            ("class.zip --katas attention --course course.toml", "with points, deadlines, a roster"),
             ("submissions/ --ray auto", "on a Ray cluster"),
         ),
         "exit status: 0 when everything has a result, 130 when it was stopped on the way",

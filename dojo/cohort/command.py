@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dojo.cohort.outputs import rubric
-from dojo.cohort.outputs.rubric import Rubric
+from dojo.cohort.course import settings
+from dojo.cohort.course.settings import Course, Rules
 from dojo.cohort.records import Result, knowing_each_other
 from dojo.cohort.store import Store, Terms
 from dojo.content import catalog, files
@@ -36,7 +36,7 @@ def main(args: argparse.Namespace) -> int:
     where = args.watch or args.submissions
     if not where.exists():
         raise Trouble(f"there is nothing at {where}: name a folder, a table (CSV, JSON Lines) or a zip of submissions")
-    points = rubric.read(args.rubric, katas) if args.rubric else None
+    course = settings.read(args.course, katas) if args.course else Course()
     secret = _secret(args.seed_from) if args.seed_from else ""
     if args.seed_from and not secret:
         return 0
@@ -55,9 +55,9 @@ def main(args: argparse.Namespace) -> int:
             whole, again, folder = True, args.again, Folder(args.out)
             while whole:
                 seen = _seen(where)  # before it is read: what arrives from now on is for the next round
-                _take(store, where, katas)
+                rules = _take(store, where, katas, course)
                 whole = _grade(store, katas, terms, engine, again)
-                _tell(store, katas, folder, points)
+                _tell(store, katas, folder, rules)
                 if not args.watch or (whole and not _more_has_come(where, seen)):
                     break
                 again = []
@@ -66,13 +66,17 @@ def main(args: argparse.Namespace) -> int:
     return 0 if whole else INTERRUPTED
 
 
-def _take(store: Store, where: Path, katas: dict[str, Kata]) -> None:
+def _take(store: Store, where: Path, katas: dict[str, Kata], course: Course) -> Rules:
+    """Read what was handed in, and hold the course's rules against it."""
     from dojo.cohort.submissions import collect
 
-    submitted, problems = collect(where, katas)
+    submitted, problems = collect(where, katas, course.roster)
     if not submitted and not problems:
         raise Trouble(f"{where} holds no submissions: a folder for each student, with files such as softmax.py")
     store.take(knowing_each_other(submitted, katas), problems)
+    arrivals = {(each.student, each.kata): each.arrival for each in submitted}
+    named = [each.student for each in submitted] + [each.student for each in problems if each.student]
+    return settings.applied(course, arrivals, named, katas)
 
 
 def _grade(store: Store, katas: dict[str, Kata], terms: Terms, engine: Engine, again: list[str]) -> bool:
@@ -105,7 +109,7 @@ def _grade(store: Store, katas: dict[str, Kata], terms: Terms, engine: Engine, a
     return True
 
 
-def _tell(store: Store, katas: dict[str, Kata], folder: Folder, points: Rubric | None) -> None:
+def _tell(store: Store, katas: dict[str, Kata], folder: Folder, rules: Rules) -> None:
     """Write what a teacher gets, and say where it is."""
     from dojo.cohort import copies
     from dojo.cohort.outputs import writing
@@ -114,7 +118,7 @@ def _tell(store: Store, katas: dict[str, Kata], folder: Folder, points: Rubric |
     problems = store.problems()
     likest = copies.pairs([result.submitted for result in found], katas)
     alike = [(p.first.student, p.second.student if p.second else "the solution", p.first.kata, p.share) for p in likest]
-    written = writing.write_all(found, problems, alike, folder, points)
+    written = writing.write_all(found, problems, alike, folder, rules.course.rubric, rules)
     students = {result.submitted.student for result in found}
     passed = sum(result.verdict["verdict"] == "passed" for result in found)
     print(f"{_count(len(found), 'attempt')} of {_count(len(students), 'student')}: {passed} passed")

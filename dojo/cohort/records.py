@@ -6,10 +6,22 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from dojo.content.catalog import Kata
 from dojo.verdict.types import Outcome, Tier
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """When something was handed in, as far as its layout tells."""
+
+    at: datetime | None = None  # without a zone it is in the course's own
+    late: bool = False  # the platform says so, and not by how much
+
+
+UNTOLD = Arrival()
 
 
 @dataclass(frozen=True, order=True)
@@ -22,6 +34,7 @@ class Submitted:
     source: str = field(repr=False)  # the attempt's text; of a notebook its code cells
     # the student's other attempts that this one may import, as `positions/rope` to text
     others: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+    arrival: Arrival = field(default=UNTOLD, repr=False, compare=False)
 
     @property
     def digest(self) -> str:

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from dojo.cohort.outputs import rubric as rubrics
+from dojo.cohort.course import settings
 from dojo.cohort.outputs.rubric import Rubric
 from dojo.cohort.outputs.writing import Folder, file_names, write_all
 from dojo.cohort.records import Problem, Result, Submitted
-from dojo.content.catalog import ROOT, Trouble
+from dojo.content.catalog import Trouble
 from dojo.verdict.causes import assign
 from dojo.verdict.page.heatmap import picture
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
@@ -300,7 +300,9 @@ def test_nobody_handing_in_is_no_error(tmp_path: Path) -> None:
 def read(text: str, tmp_path: Path, graded: tuple[str, ...] = ()) -> Rubric:
     path = tmp_path / "rubric.toml"
     path.write_text(text, "utf-8")
-    return rubrics.read(path, graded, ("gqa", "rope"))
+    found = settings.read(path, graded, ("gqa", "rope")).rubric
+    assert found is not None
+    return found
 
 
 def test_a_rubric_has_a_default_katas_and_bounds(tmp_path: Path) -> None:
@@ -324,7 +326,7 @@ def test_a_rubric_has_a_default_katas_and_bounds(tmp_path: Path) -> None:
     [
         ("[default]\ncor = 1", "default.cor: 'cor' is not a tier: did you mean core?"),
         ("[katas.gqq]\ncore = 1", "katas.gqq: 'gqq' is not a kata: did you mean gqa?"),
-        ("[defaults]\ncore = 1", "defaults: 'defaults' is not a key of a rubric: did you mean default?"),
+        ("[defaults]\ncore = 1", "defaults: 'defaults' is not a key of a course: did you mean default?"),
         ("[default]\ncore = '6'", "default.core is '6': write a number, 0 or more, as in core = 3"),
         ("[default]\ncore = true", "default.core is True: write a number"),
         ("[default]\ncore = -1", "default.core is -1: write a number"),
@@ -345,14 +347,9 @@ def test_a_rubric_that_says_nothing_clear_is_refused(text: str, said: str, tmp_p
     assert "rubric.toml" in str(trouble.value)
 
 
-def test_the_rubric_to_copy_is_one() -> None:
-    found = rubrics.read(ROOT / "docs" / "classroom" / "rubric.toml", KATAS)
-    assert (found.most("gqa"), found.most("rope"), found.highest) == (10, 14, 20)
-
-
 def test_a_rubric_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(Trouble, match=r"none\.toml cannot be read"):
-        rubrics.read(tmp_path / "none.toml")
+        settings.read(tmp_path / "none.toml")
 
 
 def test_the_class_page_lists_what_stands_out(out: Path) -> None:

@@ -497,11 +497,20 @@ class TestNames:
         assert sorted(attempts) == sorted([f"{name} gqa a = 1", "bob gqa b = 1"])
         assert problems == []
 
+    def test_with_a_dot_before_them_are_told_and_join_nobody(self, tmp_path: Path) -> None:
+        lay(tmp_path, {**TREE, "..ada/gqa.py": "x = 1", ".git/gqa.py": "y = 1", "bob/..old/gqa.py": "z = 1"})
+        attempts, problems = read(tmp_path)
+        assert attempts == CLASS
+        why = "its name begins with a dot, so it is not read: rename it if it is somebody's work"
+        assert problems == [f"| ..ada| {why}", f"bob| bob/..old| {why}"]
+
     def test_in_two_spellings_are_one(self, tmp_path: Path) -> None:
         both = [unicodedata.normalize(form, "José") for form in ("NFC", "NFD")]
         assert both[0] != both[1]
         attempts, problems = read(lay(tmp_path, {f"{both[0]}/gqa.py": "j = 1", f"{both[1]}/rope.py": "j = 2"}))
-        assert (attempts, problems) == (["José gqa j = 1", "José rope j = 2"], [])
+        assert attempts == ["José gqa j = 1", "José rope j = 2"]
+        (problem,) = problems
+        assert problem.endswith("this name is spelled in several ways that look the same: taken for one student")
         lay(tmp_path / "t", {"t.csv": f"student,path\nada,{both[0]}/gqa.py\n", f"{both[1]}/gqa.py": "a = 1"})
         assert read(tmp_path / "t" / "t.csv") == (["ada gqa a = 1"], [])
 

@@ -27,6 +27,8 @@ def body(found: Class, pairs: Iterable[Pair], pages: Mapping[str, str]) -> str:
         ("causes", "The commonest causes", _causes(rows)),
         ("checks", "The hardest checks", _checks(rows)),
         ("person", "A person must look", _person(found)),
+        ("decided", "Decided by a person", _decided(found)),
+        ("late", "Late", _late(found)),
         ("odd", "Worth a look", _odd(found)),
         ("alike", "Alike", _alike(pairs)),
         ("problems", "What could not be read", _problems(found)),
@@ -41,7 +43,7 @@ def body(found: Class, pairs: Iterable[Pair], pages: Mapping[str, str]) -> str:
 
 def _summary(found: Class) -> str:
     stands = Counter(row.stand for row in found.rows.values())
-    graded = sum(stands.values()) - stands[Stand.MISSING] - stands[Stand.PERSON]
+    graded = sum(stands.values()) - stands[Stand.MISSING] - stands[Stand.PERSON] - stands[Stand.DECIDED]
     parts = [
         count(len(found.students), "student"),
         count(len(found.katas), "kata"),
@@ -49,6 +51,7 @@ def _summary(found: Class) -> str:
         + (f" ({stands[Stand.PASSED] / graded:.0%})" if graded else ""),
         f"{stands[Stand.MISSING]} missing",
         f"{stands[Stand.PERSON]} for a person to look at",
+        *([f"{stands[Stand.DECIDED]} decided by a person"] if stands[Stand.DECIDED] else []),
     ]
     return " · ".join(parts)
 
@@ -149,6 +152,28 @@ def _person(found: Class) -> str:
     return (
         said + _table(["student", "kata", "why"], lines) if lines else "<p>Nothing is left for a person to decide.</p>"
     )
+
+
+def _decided(found: Class) -> str:
+    lines = []
+    for row in found.rows.values():
+        if row.decision:
+            points = _number(short(row.decision.points), row.decision.points)
+            said = f"<td>{esc(row.stand.word)}</td>{_words(esc(row.decision.reason))}"
+            lines.append(f"<tr>{_head(_name(row.student))}<td>{esc(row.kata)}</td>{points}{said}</tr>")
+    said = "<p>These points stand above the verdicts.</p>"
+    return said + _table(["student", "kata", "points", "verdict", "why"], lines) if lines else "<p>Nothing is.</p>"
+
+
+def _late(found: Class) -> str:
+    lines = [
+        f"<tr>{_head(_name(row.student))}<td>{esc(row.kata)}</td>{_number(str(row.late.days), row.late.days)}"
+        f"{_number(f'{row.late.lost:.0%}', row.late.lost)}{_words(esc(row.late.said))}</tr>"
+        for row in found.rows.values()
+        if row.late
+    ]
+    heads = ["student", "kata", "days", "lost", "in words"]
+    return _table(heads, lines) if lines else "<p>Nothing came late, as far as is known.</p>"
 
 
 def _odd(found: Class) -> str:

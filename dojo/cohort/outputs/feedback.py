@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any
 
 from dojo.cohort.outputs.grades import Class, Row, Stand, in_a_line, short
-from dojo.cohort.outputs.rubric import TIERS
+from dojo.cohort.outputs.rubric import Rubric
 from dojo.verdict.causes import shared_by
 from dojo.verdict.page.html import esc, verdict_section
 from dojo.verdict.page.markdown import fenced, plain
 from dojo.verdict.screen.text import readable
 
 WAITS = "A person will look at this one. Until then it counts neither for you nor against you."
+DECIDED = "There is no verdict on it: the points are a person's."
 NOTHING = "No file for this kata was handed in."
 
 
@@ -32,18 +34,17 @@ def own_verdict(row: Row) -> dict[str, Any]:
 
 def html(found: Class, student: str) -> str:
     """The body of a student's page."""
-    rows = found.of(student)
-    heads = ["kata", "verdict", *TIERS, *(["points"] if found.rubric else [])]
-    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
+    rows = found.shown(student)
+    head = "".join(f'<th scope="col">{name}</th>' for name in _heads(found))
     lines = "".join(f'<tr><th scope="row">{esc(row.kata)}</th>{_tds(_cells(found, row))}</tr>' for row in rows)
     parts = [
         f'<div class="wide" role="group" aria-label="your katas" tabindex="0"><table><thead><tr>{head}</tr></thead>'
-        f"<tbody>{lines}</tbody></table></div>{''.join(f'<p>{esc(line)}</p>' for line in _total(found, student))}"
+        f"<tbody>{lines}</tbody></table></div>{_paragraphs(_total(found, student))}"
     ]
     for row in rows:
-        parts.append(f'<h2 id="{esc(row.kata)}">{esc(row.kata)}</h2>')
-        waits = row.result is None or row.stand is Stand.PERSON
-        parts.append(f"<p>{esc(word_for(row))}</p>" if waits else verdict_section(own_verdict(row), opened=True))
+        parts.append(f'<h2 id="{esc(row.kata)}">{esc(row.kata)}</h2>{_paragraphs(row.notes())}')
+        untold = row.result is None or row.doubt
+        parts.append(_paragraphs([word_for(row)]) if untold else verdict_section(own_verdict(row), opened=True))
     problems = "".join(
         f"<li>{esc(PurePath(each.path).name)}: {esc(each.why)}</li>"
         for each in found.problems
@@ -54,35 +55,60 @@ def html(found: Class, student: str) -> str:
 
 def markdown(found: Class, student: str) -> str:
     """The same as text, without pictures."""
-    heads = ["kata", "verdict", *TIERS, *(["points"] if found.rubric else [])]
+    heads = _heads(found)
     lines = [f"# Feedback for {plain(student)}", "", f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
-    rows = found.of(student)
+    rows = found.shown(student)
     lines += [f"| {' | '.join([plain(row.kata), *map(plain, _cells(found, row))])} |" for row in rows]
     for total in _total(found, student):
         lines += ["", plain(total)]
     for row in rows:
-        lines += ["", f"## {plain(row.kata)}: {row.verdict}", "", *_told(row)]
+        lines += ["", f"## {plain(row.kata)}: {row.verdict}", ""]
+        lines += [line for note in row.notes() for line in (plain(note), "")]
+        lines += _told(row)
     if own := [each for each in found.problems if each.student == student]:
         lines += ["", "## What could not be read", ""]
         lines += [f"- {plain(PurePath(each.path).name)}: {plain(each.why)}" for each in own]
     return "\n".join(lines) + "\n"
 
 
+def _heads(found: Class) -> list[str]:
+    return ["kata", "verdict", *found.rules.course.visible, *(["points"] if found.rubric else [])]
+
+
 def _cells(found: Class, row: Row) -> list[str]:
-    tiers = row.result.tiers if row.result and not row.why_a_person else {}
-    cells = [row.verdict, *(tiers.get(tier, "") for tier in TIERS)]
+    tiers = row.result.tiers if row.result and not row.doubt else {}
+    cells = [row.verdict, *(tiers.get(tier, "") for tier in found.rules.course.visible)]
     if found.rubric is not None:
-        earned = row.earned(found.rubric)
-        cells.append("" if earned is None else f"{short(sum(earned.values()))} of {short(found.rubric.most(row.kata))}")
+        points, most = _points(found, row, found.rubric)
+        cells.append("" if points is None else f"{short(points)} of {short(most)}")
     return cells
+
+
+def _points(found: Class, row: Row, rubric: Rubric) -> tuple[float | None, float]:
+    """What a row counts, and of how much, as far as its student is shown it."""
+    if row.decision or not found.held_back:
+        return row.points(rubric), rubric.most(row.kata)
+    earned, worth = row.earned(rubric), rubric.of_tiers(row.kata)
+    shown = found.rules.course.visible
+    return None if earned is None else sum(earned[tier] for tier in shown), sum(worth[tier] for tier in shown)
 
 
 def _tds(cells: list[str]) -> str:
     return "".join(f"<td>{esc(cell)}</td>" for cell in cells)
 
 
+def _paragraphs(lines: Iterable[str]) -> str:
+    return "".join(f"<p>{esc(line)}</p>" for line in lines)
+
+
 def _total(found: Class, student: str) -> list[str]:
-    if found.rubric is None or not found.katas:
+    """The sum of points, and what is held back of it."""
+    if not found.katas:
+        return []
+    if found.held_back:
+        kept = " and ".join(found.held_back)
+        return [f"Only {' and '.join(found.rules.course.visible) or 'nothing'} is shown here: {kept} will count too."]
+    if found.rubric is None:
         return []
     points, most = found.points(student)
     return [f"All katas together: {short(points)} of {short(most)} points."]
@@ -90,11 +116,13 @@ def _total(found: Class, student: str) -> list[str]:
 
 def word_for(row: Row) -> str:
     """What a student is told of a kata without a verdict."""
-    return WAITS if row.result is not None else f"{NOTHING} {row.problem}".strip()
+    if row.result is None:
+        return f"{NOTHING} {row.problem}".strip()
+    return DECIDED if row.decision else WAITS
 
 
 def _told(row: Row) -> list[str]:
-    if row.result is None or row.stand is Stand.PERSON:
+    if row.result is None or row.doubt:
         return [plain(word_for(row))]
     verdict = own_verdict(row)
     if not row.causes:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from pathlib import PurePath
 from typing import Any
 
+from dojo.cohort.course.deadlines import Late
+from dojo.cohort.course.decisions import Decision
+from dojo.cohort.course.settings import Rules
 from dojo.cohort.outputs.rubric import TIERS, Rubric
 from dojo.cohort.records import Problem, Result, fails_core
 from dojo.verdict.screen.text import readable
 from dojo.verdict.types import Outcome, state_of
 
+SHOWN = ("kata", "attempt", "message", "device", "torch", "seed", "seconds")  # of a verdict, whatever is held back
 HARMLESS = {outcome.value for outcome in Outcome if outcome.harmless}
 SAID = re.compile(r"^[\w.]*(Error|Exception|Interrupt|Exit)\b.*", re.MULTILINE)
 
@@ -28,6 +32,7 @@ class Stand(Enum):
     WRONG = "not core", "···"
     BROKEN = "broken", "err"
     EMPTY = "not started", "stub"
+    DECIDED = "decided", "="
     MISSING = "missing", "–"
     PERSON = "for a person", "?"
 
@@ -48,9 +53,16 @@ class Row:
     kata: str
     result: Result | None = None  # none of a kata that the student handed in nothing for
     problem: str = ""  # why nothing could be graded, where that is known
+    late: Late | None = None
+    decision: Decision | None = None  # of a person, which stands above the verdict
+
+    @property
+    def why_a_person(self) -> str:
+        """Why somebody must look at it, and has not decided yet."""
+        return "" if self.decision else self.doubt
 
     @cached_property
-    def why_a_person(self) -> str:
+    def doubt(self) -> str:
         """Why somebody must look at it; then it counts for nobody and against nobody.
 
         No doubt stands above what is proven: an attempt that fails a check of core has failed.
@@ -68,9 +80,11 @@ class Row:
 
     @cached_property
     def stand(self) -> Stand:
+        if self.decision and (self.result is None or self.doubt):
+            return Stand.DECIDED
         if self.result is None:
             return Stand.MISSING
-        if self.why_a_person:
+        if self.doubt:
             return Stand.PERSON
         word, tiers = self.result.verdict["verdict"], self.result.tiers
         if word in ("broken", "empty", "passed"):
@@ -82,14 +96,14 @@ class Row:
     @property
     def verdict(self) -> str:
         """The verdict in a word: `missing` where there is no file, `for a person` where there is no verdict."""
-        if self.stand in (Stand.MISSING, Stand.PERSON) or self.result is None:
+        if self.stand in (Stand.MISSING, Stand.PERSON, Stand.DECIDED) or self.result is None:
             return self.stand.word
         return state_of(self.result.verdict["verdict"])
 
     @property
     def checks(self) -> list[dict[str, Any]]:
         """The checks that ran and that count."""
-        return [] if self.result is None or self.why_a_person else self.result.verdict.get("checks", [])
+        return [] if self.result is None or self.doubt else self.result.verdict.get("checks", [])
 
     @cached_property
     def causes(self) -> list[dict[str, Any]]:
@@ -102,19 +116,50 @@ class Row:
         """Why the attempt does not pass, in words."""
         if self.result is None:
             return self.problem
-        if self.stand is Stand.PERSON:
-            return self.why_a_person
+        if self.doubt:
+            return self.doubt
         if self.stand is Stand.BROKEN:
             return in_a_line(self.result.verdict.get("message", ""))
         return told(self.causes[0]) if self.causes else ""
 
     def earned(self, rubric: Rubric) -> dict[str, float] | None:
-        """What it earns by tier; nothing that counts where a person must look."""
+        """What its verdict earns by tier, less what being late costs; None where there is no verdict to count."""
         if self.result is None:
             return rubric.earned(self.kata, "missing", {})
-        return (
-            None if self.why_a_person else rubric.earned(self.kata, self.result.verdict["verdict"], self.result.tiers)
-        )
+        if self.doubt:
+            return None
+        left = 1.0 - (self.late.lost if self.late else 0.0)
+        earned = rubric.earned(self.kata, self.result.verdict["verdict"], self.result.tiers)
+        return {tier: points * left for tier, points in earned.items()}
+
+    def points(self, rubric: Rubric) -> float | None:
+        """What it counts: what a person has decided, or else what it earns; None where somebody must look first."""
+        if self.decision:
+            return self.decision.points
+        earned = self.earned(rubric)
+        return None if earned is None else sum(earned.values())
+
+    def notes(self) -> list[str]:
+        """What stands beside the verdict, in sentences for whom it concerns."""
+        late = [f"This is {self.late.said}."] if self.late else []
+        decided = f"A person has given {short(self.decision.points)} points: " if self.decision else ""
+        return late + ([decided + self.decision.reason] if self.decision else [])
+
+    def seen(self, tiers: Sequence[str]) -> Row:
+        """The same as far as it is shown: the checks of these tiers, and the verdict that they come to."""
+        if self.result is None or set(tiers) >= set(TIERS):
+            return self
+        whole = self.result.verdict
+        checks = [check for check in whole.get("checks", []) if check["tier"] in tiers]
+        shown = {check["name"] for check in checks}
+        checks = [check | {"cause": check.get("cause") if check.get("cause") in shown else None} for check in checks]
+        word, bad = whole["verdict"], any(check["outcome"] not in HARMLESS for check in checks)
+        if word in ("passed", "failed"):
+            word = "failed" if bad else "passed"
+        kept = {key: whole[key] for key in SHOWN if key in whole}
+        came = {tier: said for tier, said in whole.get("tiers", {}).items() if tier in tiers}
+        verdict = kept | {"verdict": word, "checks": checks, "tiers": came}
+        return replace(self, result=replace(self.result, verdict=verdict, for_a_person=self.doubt))
 
 
 def in_a_line(message: str) -> str:
@@ -137,21 +182,36 @@ def told(check: dict[str, Any]) -> str:
 
 @dataclass
 class Class:
-    """Everybody who handed something in, and every kata that somebody did."""
+    """Everybody on the roster or who handed something in, and every kata that somebody did.
+
+    What a group has handed in is each member's.
+    """
 
     results: Sequence[Result]
     problems: Sequence[Problem]
     rubric: Rubric | None = None
+    rules: Rules = field(default_factory=Rules)
     students: list[str] = field(init=False)
     katas: list[str] = field(init=False)
     rows: dict[tuple[str, str], Row] = field(init=False)
 
     def __post_init__(self) -> None:
+        roster = self.rules.course.roster
+        self.results = [
+            replace(result, submitted=replace(result.submitted, student=name))
+            for result in self.results
+            for name in roster.members_of(result.submitted.student)
+        ]
+        self.problems = [
+            replace(each, student=name) for each in self.problems for name in roster.members_of(each.student)
+        ]
         names = {result.submitted.student for result in self.results} | {each.student for each in self.problems}
+        names |= roster.by_name.keys()
         self.students = sorted(names - {""}, key=lambda name: (name.casefold(), name))
-        self.katas = sorted({result.submitted.kata for result in self.results})
+        decided = {kata for _, kata in self.rules.decisions}
+        self.katas = sorted({result.submitted.kata for result in self.results} | decided)
         self.rows = {
-            (name, kata): Row(name, kata, None, self._problem(name, kata))
+            (name, kata): Row(name, kata, None, self._problem(name, kata), None, self.rules.decisions.get((name, kata)))
             for name in self.students
             for kata in self.katas
         }
@@ -161,11 +221,21 @@ class Class:
     def all_rows(self) -> Iterator[Row]:
         """A row for each submission, in the order in which they came."""
         for result in self.results:
-            yield Row(result.submitted.student, result.submitted.kata, result)
+            key = (result.submitted.student, result.submitted.kata)
+            yield Row(*key, result, "", self.rules.late.get(key), self.rules.decisions.get(key))
 
     def of(self, student: str) -> list[Row]:
         """A student's rows, a kata each."""
         return [self.rows[student, kata] for kata in self.katas]
+
+    def shown(self, student: str) -> list[Row]:
+        """A student's rows as the student sees them."""
+        return [row.seen(self.rules.course.visible) for row in self.of(student)]
+
+    @property
+    def held_back(self) -> tuple[str, ...]:
+        """The tiers that students do not see."""
+        return tuple(tier for tier in TIERS if tier not in self.rules.course.visible)
 
     def missing(self) -> list[Row]:
         return [row for row in self.rows.values() if row.result is None]
@@ -176,9 +246,9 @@ class Class:
     def points(self, student: str) -> tuple[float, float]:
         """What a student has, and could have; what a person must look at is in neither."""
         assert self.rubric is not None
-        counted = [(row.kata, row.earned(self.rubric)) for row in self.of(student)]
-        total = sum(sum(earned.values()) for _, earned in counted if earned is not None)
-        most = sum(self.rubric.most(kata) for kata, earned in counted if earned is not None)
+        counted = [(row.kata, row.points(self.rubric)) for row in self.of(student)]
+        total = sum(points for _, points in counted if points is not None)
+        most = sum(self.rubric.most(kata) for kata, points in counted if points is not None)
         return self.rubric.bounded(total), min(most, self.rubric.highest)
 
     def _problem(self, student: str, kata: str) -> str:

@@ -20,15 +20,15 @@ def safe(value: object) -> str:
 
 def results(found: Class) -> str:
     """`results.csv`: a row for each submission, and one for each kata that a student handed in nothing for."""
-    heads = ["student", "kata", "verdict", *TIERS, "points", "of", "seconds", "first cause", "file"]
+    heads = ["student", "kata", "verdict", *TIERS, "points", "of", "late", "decided", "seconds", "first cause", "file"]
     rows = sorted([*found.all_rows(), *found.missing()], key=lambda row: (found.students.index(row.student), row.kata))
-    return _csv(heads, (_result(found, row) for row in rows))
+    return csv_text(heads, (_result(found, row) for row in rows))
 
 
 def _result(found: Class, row: Row) -> list[object]:
-    earned = row.earned(found.rubric) if found.rubric else None
-    points = [short(sum(earned.values())), short(found.rubric.most(row.kata))] if found.rubric and earned else ["", ""]
-    tiers = row.result.tiers if row.result and not row.why_a_person else {}
+    earned = row.points(found.rubric) if found.rubric else None
+    points = ["", ""] if found.rubric is None or earned is None else [short(earned), short(found.rubric.most(row.kata))]
+    tiers = row.result.tiers if row.result and not row.doubt else {}
     seconds = f"{row.result.seconds or row.result.verdict.get('seconds', 0):.1f}" if row.result else ""
     where = row.result.submitted.path if row.result else ""
     return [
@@ -37,6 +37,8 @@ def _result(found: Class, row: Row) -> list[object]:
         row.verdict,
         *(tiers.get(t, "") for t in TIERS),
         *points,
+        row.late.said if row.late else "",
+        row.decision.reason if row.decision else "",
         seconds,
         row.first_cause,
         where,
@@ -46,18 +48,21 @@ def _result(found: Class, row: Row) -> list[object]:
 def points(found: Class) -> str:
     """`grades.csv`: what each student has, of how much, by kata; nothing where a person must look first."""
     assert found.rubric is not None
-    rows = []
+    rows, people, due = [], found.rules.course.roster.by_name, found.rules.course.deadlines
     for student in found.students:
-        each = [row.earned(found.rubric) for row in found.of(student)]
+        each = [row.points(found.rubric) for row in found.of(student)]
+        member = people.get(student)
+        known = [member.number, member.email, member.group] if member else ["", "", ""]
+        late = {row.kata: row.late for row in found.of(student) if row.late}
         total, most = found.points(student)
         waiting = " ".join(row.kata for row in found.of(student) if row.why_a_person)
-        rows.append(
-            [student, short(total), short(most), *("" if e is None else short(sum(e.values())) for e in each), waiting]
-        )
-    return _csv(["student", "points", "of", *found.katas, "a person must look at"], rows)
+        by_kata = ["" if points is None else short(points) for points in each]
+        rows.append([student, *known, short(total), short(most), *by_kata, due.used(late), waiting])
+    heads = ["student", "number", "email", "group", "points", "of", *found.katas, "late days used"]
+    return csv_text([*heads, "a person must look at"], rows)
 
 
-def _csv(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def csv_text(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table as text. It begins with the mark by which a spreadsheet knows UTF-8."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")

@@ -12,8 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from dojo.cohort.outputs import class_page, feedback, gradescope, tables
+from dojo.cohort.course.settings import Rules
+from dojo.cohort.outputs import class_page, feedback, tables
 from dojo.cohort.outputs.grades import Class, count
+from dojo.cohort.outputs.platforms import gradebooks, gradescope
 from dojo.cohort.outputs.rubric import Rubric
 from dojo.cohort.records import Problem, Result
 from dojo.content import files
@@ -32,18 +34,21 @@ def write_all(
     pairs: Sequence[tuple[str, str, str, float]],
     folder: Folder,
     rubric: Rubric | None,
+    rules: Rules | None = None,
 ) -> list[Path]:
     """Write everything into the folder, and return the files.
 
-    `results.csv`, with a rubric `grades.csv`, `class.html`, and for each student `feedback/NAME.md`,
-    `feedback/NAME.html` and `gradescope/NAME/results.json`. `pairs` are two students, or one and "the solution", the
-    kata, and the share of their tokens that match.
+    `results.csv`, `class.html`, with a rubric `grades.csv` and the platforms' own tables, and for each student
+    `feedback/NAME.md`, `feedback/NAME.html` and `gradescope/NAME/results.json`. `pairs` are two students, or one and
+    "the solution", the kata, and the share of their tokens that match.
     """
-    found = Class(results, problems, rubric)
+    found = Class(results, problems, rubric, rules or Rules())
     names = file_names(found.students)
     folder.write("results.csv", tables.results(found))
     if rubric is not None:
         folder.write("grades.csv", tables.points(found))
+        for name, text in gradebooks.of(found).items():
+            folder.write(f"grades-{name}.csv", text)
     pages = {student: f"feedback/{name}.html" for student, name in names.items()}
     title = f"A class of {count(len(found.students), 'student')}"
     folder.write("class.html", html.page(class_page.body(found, pairs, pages), title), _undated)

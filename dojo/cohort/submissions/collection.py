@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 
-from dojo.cohort.records import Problem, Submitted
+from dojo.cohort.course.roster import Person, Roster
+from dojo.cohort.records import Arrival, Problem, Submitted
 from dojo.cohort.submissions import table
 from dojo.cohort.submissions.archive import InZip, is_zip, unpacked
-from dojo.cohort.submissions.layouts import recognised, shares
+from dojo.cohort.submissions.layouts import owners, recognised, shares
 from dojo.cohort.submissions.names import kata_of, near, shown
 from dojo.cohort.submissions.student import Handed, Katas, Student
 from dojo.cohort.submissions.tree import File, Folder, OnDisk, Unreadable, visible
@@ -23,17 +25,22 @@ KINDS = "a folder of folders, a CSV or JSON Lines of paths, a zip, or an export 
 Class = dict[str, list[Handed]]  # by student
 
 
-def collect(where: Path, katas: Mapping[str, Kata]) -> tuple[list[Submitted], list[Problem]]:
+def collect(
+    where: Path, katas: Mapping[str, Kata], roster: Roster | None = None
+) -> tuple[list[Submitted], list[Problem]]:
     """The attempts at these katas that were handed in, and what cannot be graded. Raises Trouble.
 
-    Of several files for a kata those count that are not as they were handed out. Of these there must be one, or Canvas
-    must say which was uploaded last. When a file was changed says nothing: zips, clones and platforms set that anew.
+    Who is on the roster is called as there, or as their group is.
+
+    Of several files for a kata those count that are not as they were handed out. Of these there must be one, or a
+    platform must say which was uploaded last. When a file was changed says nothing: zips, clones and platforms set that
+    anew.
     """
     among = Katas(katas)
     submitted: list[Submitted] = []
     with ExitStack() as stack:
         try:
-            handed, problems = _by_student(where, among, stack)
+            handed, problems = _by_student(where, among, stack, roster or Roster())
         except Unreadable as error:
             raise Trouble(f"{where}: {error}") from None
         for name, entries in handed.items():
@@ -43,7 +50,7 @@ def collect(where: Path, katas: Mapping[str, Kata]) -> tuple[list[Submitted], li
     return sorted(submitted), sorted(problems)
 
 
-def _by_student(where: Path, katas: Katas, stack: ExitStack) -> tuple[Class, list[Problem]]:
+def _by_student(where: Path, katas: Katas, stack: ExitStack, roster: Roster) -> tuple[Class, list[Problem]]:
     """What each has handed in, not yet looked at. Raises Unreadable and Trouble."""
 
     def opened(zipped: File) -> InZip:
@@ -63,14 +70,13 @@ def _by_student(where: Path, katas: Katas, stack: ExitStack) -> tuple[Class, lis
         else:
             raise Trouble(f"{where} is not what a class hands in: name {KINDS}")
     if listed:
-        return _by_table(top, listed, katas)
+        return _by_table(top, listed, katas, roster)
     inside = visible(top)
     wrapped = inside[0] if isinstance(top, InZip) and len(inside) == 1 and not isinstance(inside[0], File) else top
     for folder in (top, wrapped):
         if listed := _table(folder):
-            return _by_table(folder, listed, katas)
-    found, problems = shares(top, opened)
-    return {student: [Handed(entry) for entry in entries] for student, entries in found.items()}, problems
+            return _by_table(folder, listed, katas, roster)
+    return shares(top, opened, roster)
 
 
 def _table(top: Folder) -> File | None:
@@ -84,9 +90,9 @@ def _table(top: Folder) -> File | None:
         return None
 
 
-def _by_table(top: Folder, listed: File, katas: Katas) -> tuple[Class, list[Problem]]:
+def _by_table(top: Folder, listed: File, katas: Katas, roster: Roster) -> tuple[Class, list[Problem]]:
     found: Class = defaultdict(list)
-    problems = []
+    problems = list[Problem]()
     for row in table.rows(listed):
         student = shown(row.student)
         try:
@@ -96,7 +102,17 @@ def _by_table(top: Folder, listed: File, katas: Katas) -> tuple[Class, list[Prob
             kata = kata_of(row.kata, katas.known) if row.kata else ""
             if kata is None:
                 raise Unreadable(f"no kata is called '{shown(row.kata)}'{near(row.kata, katas.known)}")
-            found[student].append(Handed(file, kata))
+            handed = Handed(file, kata, Arrival(_time(row, listed)))
+            for unit in owners((Person(row.student),), student, file.path, roster, problems):
+                found[unit].append(handed)
         except Unreadable as error:
             problems.append(Problem(student, shown(row.path), str(error)))
     return found, problems
+
+
+def _time(row: table.Row, listed: File) -> datetime | None:
+    try:
+        return datetime.fromisoformat(row.time) if row.time else None
+    except ValueError:
+        told = f"line {row.line} of {listed.path}: '{shown(row.time)}' is no time"
+        raise Unreadable(f"{told}: write it as 2026-10-15T23:59 or 2026-10-15T23:59+02:00") from None

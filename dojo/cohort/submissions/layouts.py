@@ -9,6 +9,9 @@
   the submitters of each.
 
 Only what lies at the top says whose it is, for what lies further down, a student has named.
+
+When it was handed in: Gradescope's metadata tells the time of each submission, Canvas only that it is LATE, Moodle
+nothing (its grading worksheet does), a table may have a column `time`, and a folder, a zip or a clone tells nothing.
 """
 
 from __future__ import annotations
@@ -16,42 +19,85 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
 
-from dojo.cohort.records import Problem
+from dojo.cohort.course.roster import Person, Roster
+from dojo.cohort.records import Arrival, Problem
 from dojo.cohort.submissions.archive import InZip, is_zip
 from dojo.cohort.submissions.names import is_attempt, shown
-from dojo.cohort.submissions.tree import File, Folder, Unreadable, visible
+from dojo.cohort.submissions.student import Handed
+from dojo.cohort.submissions.tree import HIDDEN, File, Folder, Unreadable, hidden, visible
 from dojo.content.catalog import TRACKS
 
 NUMBER = "[0-9]{1,20}"
 MOODLE = re.compile(rf"(?P<who>[^_]+)(?:_(?P<number>{NUMBER}))?_assignsubmission_[a-z]+(?:_(?P<file>.+)?)?", re.DOTALL)
 CANVAS = (
-    re.compile(rf"(?:LATE_)?(?P<who>anon_(?P<number>\w+?))_(?P<upload>{NUMBER})_(?P<file>.+)", re.DOTALL),
-    re.compile(rf"(?P<who>.+?)(?:_LATE)?_(?P<number>{NUMBER})_(?P<upload>{NUMBER})_(?P<file>.+)", re.DOTALL),
-    re.compile(rf"(?P<who>.+?)(?:_LATE)?_(?P<number>{NUMBER})_(?P<file>(?:text|link)\.html)", re.DOTALL),
+    re.compile(rf"(?P<late>LATE_)?(?P<who>anon_(?P<number>\w+?))_(?P<upload>{NUMBER})_(?P<file>.+)", re.DOTALL),
+    re.compile(rf"(?P<who>.+?)(?P<late>_LATE)?_(?P<number>{NUMBER})_(?P<upload>{NUMBER})_(?P<file>.+)", re.DOTALL),
+    re.compile(rf"(?P<who>.+?)(?P<late>_LATE)?_(?P<number>{NUMBER})_(?P<file>(?:text|link)\.html)", re.DOTALL),
 )
 GRADESCOPE = "submission_metadata.yml"
 METADATA_LIMIT = 64 << 20  # bytes
 NOBODY = {*TRACKS, "katas", "notebooks"}  # a folder of this name is a student's, but is no student
 
 Open = Callable[[File], Folder]  # a zip as a folder; raises Unreadable
-Shares = dict[str, list["File | Folder"]]  # what each student has handed in
+Shares = dict[str, list[Handed]]  # what each student has handed in
 
 
-def shares(top: Folder, opened: Open) -> tuple[Shares, list[Problem]]:
-    """What each student has handed in, and what is nobody's. Raises Unreadable."""
+@dataclass(frozen=True)
+class Told:
+    """Something handed in, and who a layout says has done so."""
+
+    people: tuple[Person, ...]
+    handed: Handed
+    number: str = ""  # what tells two of a name apart
+
+    @property
+    def name(self) -> str:
+        return " & ".join(person.name for person in self.people)
+
+
+def shares(top: Folder, opened: Open, roster: Roster) -> tuple[Shares, list[Problem]]:
+    """What each student has handed in, by their name or group on the roster, and what is nobody's.
+
+    Who is not on the roster, or where there is none, is called as the layout says. Raises Unreadable.
+    """
     found: Shares = defaultdict(list)
     problems: list[Problem] = []
     for each in _exports(top, opened) or [_unwrapped(top)]:
-        named: dict[str, list[tuple[str, File | Folder]]] = defaultdict(list)
-        for who, number, entry in _told(each, problems):
-            named[shown(who).strip() or repr(who)].append((number, entry))
-        for name, entries in named.items():
-            alone = len({number for number, _ in entries}) == 1
-            for number, entry in entries:
-                found[name if alone else f"{name} ({number})"].append(entry)
+        named: dict[str, list[Told]] = defaultdict(list)
+        for told in _told(each, problems):
+            named[shown(told.name).strip() or repr(told.name)].append(told)
+        for name, all_told in named.items():
+            path = all_told[0].handed.entry.path
+            if len({told.name for told in all_told}) > 1:
+                alike = "this name is spelled in several ways that look the same: taken for one student"
+                problems.append(Problem(name, path, alike))
+            alone = len({told.number for told in all_told}) == 1
+            for told in all_told:
+                own = name if alone else f"{name} ({told.number})"
+                units = owners(told.people, own, told.handed.entry.path, roster, problems)
+                for unit in units:
+                    found[unit].append(told.handed)
     return found, problems + _twins(found)
+
+
+def owners(
+    people: tuple[Person, ...], name: str, path: str, roster: Roster, problems: list[Problem]
+) -> tuple[str, ...]:
+    """Under which names on the roster this counts; under its own where it is nobody's there, which is told."""
+    if not roster.members:
+        return (name,)
+    units = {person: roster.unit_of(person) for person in people}
+    found = tuple(dict.fromkeys(unit for unit in units.values() if unit))
+    unknown = " & ".join(shown(person.name) for person, unit in units.items() if unit is None)
+    if unknown:
+        why = f"'{unknown}' is nobody on the roster, or one of several: add the name, number or e-mail address to it"
+        if not any(each.student == name and each.why == why for each in problems):
+            problems.append(Problem("" if found else name, path, why))
+    return found or (name,)
 
 
 def recognised(entry: File | Folder) -> re.Match[str] | None:
@@ -99,17 +145,21 @@ def _unwrapped(top: Folder) -> Folder:
     return only if wraps or _is_export(only) else top
 
 
-def _told(top: Folder, problems: list[Problem]) -> Iterator[tuple[str, str, File | Folder]]:
-    """The name of whoever has handed in something, what tells two of that name apart, and what it is."""
+def _told(top: Folder, problems: list[Problem]) -> Iterator[Told]:
+    """What was handed in, and by whom."""
     submitters = _submitters(top, problems)
+    problems += [Problem("", each.path, HIDDEN) for each in hidden(top)]
     for entry in visible(top):
         if said := recognised(entry):
+            words = said.groupdict()
+            canvas = f"canvas:{said['number']}" if "upload" in words or "late" in words else ""
             if isinstance(entry, File):
-                entry = replace(entry, name=said["file"], upload=int(said.groupdict().get("upload") or 0))
-            yield said["who"], said["number"] or "", entry
+                entry = replace(entry, name=said["file"], upload=int(words.get("upload") or 0))
+            handed = Handed(entry, "", Arrival(late=bool(words.get("late"))))
+            yield Told((Person(said["who"], (canvas,)),), handed, said["number"] or "")
         elif isinstance(entry, File):
             if is_zip(entry) and not entry.refused:
-                yield entry.name[: -len(".zip")], "", entry
+                yield Told((Person(entry.name[: -len(".zip")]),), Handed(entry))
             elif entry.refused or is_attempt(entry.name):
                 nobodys = "it lies in nobody's folder: put it into one that is called as the student is"
                 problems.append(Problem("", entry.path, entry.refused or nobodys))
@@ -117,24 +167,31 @@ def _told(top: Folder, problems: list[Problem]) -> Iterator[tuple[str, str, File
             why = "this is a folder of katas, not of a student's: put it into one that is called as the student is"
             problems.append(Problem("", entry.path, why))
         else:
-            yield *submitters.get(entry.name, (entry.name, "")), entry
+            people, number, at = submitters.get(entry.name, ((Person(entry.name),), "", None))
+            yield Told(people, Handed(entry, "", Arrival(at)), number)
 
 
-def _submitters(top: Folder, problems: list[Problem]) -> dict[str, tuple[str, str]]:
-    """By Gradescope's folder the names of those who have submitted it, and their numbers."""
+Submitters = dict[str, tuple[tuple[Person, ...], str, datetime | None]]
+
+
+def _submitters(top: Folder, problems: list[Problem]) -> Submitters:
+    """By Gradescope's folder those who have submitted it, their numbers, and when they did."""
     import yaml
 
     file = top.get(GRADESCOPE)
     if not isinstance(file, File):
         return {}
-    found = {}
+    found: Submitters = {}
     try:
         said = yaml.load(file.content(METADATA_LIMIT), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         for folder, about in said.items():
-            people = about[":submitters"]
-            names = [str(each.get(":name") or each.get(":email") or each.get(":sid") or folder) for each in people]
-            numbers = [str(each.get(":sid") or each.get(":email") or "") for each in people]
-            found[str(folder)] = " & ".join(names) or str(folder), " & ".join(numbers)
+            people = [_person(each, str(folder)) for each in about[":submitters"]]
+            numbers = [next(filter(None, person.marks), "") for person in people]
+            at = _time(about.get(":created_at"))
+            if at is None and about.get(":created_at"):
+                why = f"the time of {folder} is not as Gradescope writes it, so it is taken to be in time"
+                problems.append(Problem("", file.path, why))
+            found[str(folder)] = tuple(people) or (Person(str(folder)),), " & ".join(numbers), at
     except Unreadable as error:
         problems.append(Problem("", file.path, f"{error}; its students are called by their folders"))
     except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
@@ -144,11 +201,27 @@ def _submitters(top: Folder, problems: list[Problem]) -> dict[str, tuple[str, st
     return found
 
 
+def _person(said: Any, folder: str) -> Person:
+    name, number, email = (str(said.get(key) or "") for key in (":name", ":sid", ":email"))
+    return Person(name or email or number or folder, (number, email))
+
+
+def _time(said: object) -> datetime | None:
+    """Gradescope's time, which YAML may have read already; without a zone it is UTC."""
+    try:
+        at = said if isinstance(said, datetime) else datetime.fromisoformat(str(said))
+    except ValueError:
+        return None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
 def _twins(found: Shares) -> list[Problem]:
     """A word about students whose names differ in capitals alone: they are two, but may be meant to be one."""
     first: dict[str, str] = {}
     return [
-        Problem(name, found[name][0].path, f"'{name}' and '{other}' are two students here; rename one if they are not")
+        Problem(
+            name, found[name][0].entry.path, f"'{name}' and '{other}' are two students here; rename one if they are not"
+        )
         for name in sorted(found)
         if (other := first.setdefault(name.casefold(), name)) != name
     ]

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
-from dojo.cohort.records import Problem, Submitted
+from dojo.cohort.records import UNTOLD, Arrival, Problem, Submitted
 from dojo.cohort.submissions.archive import is_zip, unpacked
 from dojo.cohort.submissions.names import is_attempt, kata_of, near, shown
 from dojo.cohort.submissions.tree import File, Folder, Unreadable, walk
@@ -32,6 +32,7 @@ class Handed:
 
     entry: File | Folder
     kata: str = ""
+    arrival: Arrival = UNTOLD
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ class Student:
             self._say(files[0], f"there are {len(files)} files for {kata}: keep the one that counts")
             return None
         read: dict[str, tuple[File, str]] = {}
-        for file in files:
+        for file in sorted(files, key=_order):  # what was handed in again unchanged counts as it first came
             try:
                 text = self._text(file, room)
                 read.setdefault(_program(text) if len(files) > 1 else "", (file, text))
@@ -123,14 +124,17 @@ class Student:
                 self._say(file, str(error))
         if len(read) > 1:  # one of script and notebook may be as it was handed out
             read.pop(_program(master.stub_text(self.katas.wanted[kata])), None)
-        found = sorted(read.values(), key=lambda each: each[0].upload)
-        if len({file.upload for file, _ in found}) < len(found):
+        found = sorted(read.values(), key=lambda each: _order(each[0]))
+        if len({_order(file) for file, _ in found}) < len(found):
             paths = " and ".join(file.path for file, _ in found)
             self._say(found[0][0], f"there are several files for {kata}: keep the one that counts of {paths}")
             return None
         for file, _ in found[:-1]:
             self._say(file, f"{found[-1][0].path} was uploaded after it, and counts")
-        return Submitted(self.name, kata, found[-1][0].path, found[-1][1]) if found else None
+        if not found:
+            return None
+        last, text = found[-1]
+        return Submitted(self.name, kata, last.path, text, arrival=last.arrival)
 
     def _text(self, file: File, room: int) -> str:
         if file.inode in self.katas.ours:
@@ -154,6 +158,11 @@ class Student:
         self.problems.append(Problem(self.name, entry.path, why))
 
 
+def _order(file: File) -> tuple[float, int]:
+    """What says which of two files was handed in later, as far as a platform tells."""
+    return file.arrival.at.timestamp() if file.arrival.at else 0.0, file.upload
+
+
 def _program(text: str) -> str:
     """A hash of a program's lines but for empty ones and comments: the same for a script and its notebook."""
     lines = (line.rstrip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
@@ -162,12 +171,12 @@ def _program(text: str) -> str:
 
 def _files(handed: list[Handed], stack: ExitStack) -> Iterator[tuple[File, str]]:
     """All files of a student, and the kata that each is for where that is told. Raises Unreadable."""
-    found = ((entry, each.kata) for each in handed for entry in _entries(each, stack))
-    for count, (entry, kata) in enumerate(islice(found, MOST_FILES + 1)):
+    found = ((entry, each) for each in handed for entry in _entries(each, stack))
+    for count, (entry, own) in enumerate(islice(found, MOST_FILES + 1)):
         if count == MOST_FILES:
             raise Unreadable(f"it has more than {MOST_FILES} files: hand in the katas' files alone")
         if isinstance(entry, File):
-            yield entry, kata
+            yield replace(entry, arrival=own.arrival), own.kata
 
 
 def _entries(handed: Handed, stack: ExitStack) -> Iterator[File | Folder]:

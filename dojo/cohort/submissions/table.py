@@ -15,7 +15,7 @@ from dojo.cohort.submissions.tree import File, Folder, Unreadable
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 LIMIT = 64 << 20  # bytes
-COLUMNS = ("student", "path")  # and kata, where the file's name does not tell
+COLUMNS = ("student", "path")  # and kata, where the file's name does not tell, and time
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Row:
     kata: str  # nothing where the file's name tells
     path: str
     line: int
+    time: str = ""  # when it was handed in
 
 
 def is_table(entry: File | Folder) -> TypeGuard[File]:
@@ -49,9 +50,13 @@ def rows(table: File) -> list[Row]:
     for column in COLUMNS:
         if not any(row.get(column) for _, row in found):
             there = ", ".join(shown(name) for name in found[0][1])
-            raise Unreadable(f"it has no column '{column}', but {there}: it needs student and path, and may have kata")
-    told = ((line, {name: str(row.get(name) or "").strip() for name in (*COLUMNS, "kata")}) for line, row in found)
-    return [Row(row["student"], row["kata"], row["path"], line) for line, row in told]
+            raise Unreadable(
+                f"it has no column '{column}', but {there}: it needs student and path, and may have kata and time"
+            )
+    told = (
+        (line, {name: str(row.get(name) or "").strip() for name in (*COLUMNS, "kata", "time")}) for line, row in found
+    )
+    return [Row(row["student"], row["kata"], row["path"], line, row["time"]) for line, row in told]
 
 
 def _csv(text: str) -> Iterator[tuple[int, dict[str, Any]]]:

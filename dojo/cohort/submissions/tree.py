@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from dojo.cohort.records import UNTOLD, Arrival
 from dojo.cohort.submissions.names import shown
 from dojo.content.catalog import FOLDERS
 
@@ -21,6 +23,11 @@ ZIP_LIMIT = 32 << 20  # bytes of a zip that a student has handed in
 CLONE = {"katas", "notebooks"}  # where a student's work is in a clone of this project
 LINK, ODD = "it is a link: hand in the file itself", "it is no regular file"
 JUNK = {"__MACOSX", "__pycache__", "node_modules", "venv", "env", "Thumbs.db", "desktop.ini"}
+TOOLS = re.compile(
+    r"\.(git|github|gitlab|svn|hg|vscode|idea|ipynb_checkpoints|virtual_documents|venv|cache|local|config|jupyter|nox|tox"
+    r"|\w+_cache|Trashes?|Spotlight-V100|fseventsd|TemporaryItems|DocumentRevisions-V100|AppleDouble)|\._.*"
+)  # folders that systems and tools put there
+HIDDEN = "its name begins with a dot, so it is not read: rename it if it is somebody's work"
 
 
 class Unreadable(Exception):
@@ -38,6 +45,7 @@ class File:
     on_disk: Path | None = None
     inode: tuple[int, int] = (0, 0)  # which file of this machine it is, by whatever name
     upload: int = 0  # which of a platform's uploads it was
+    arrival: Arrival = UNTOLD
 
     def opened(self) -> BinaryIO:
         """Its bytes, to go to and fro in. Raises Unreadable."""
@@ -126,6 +134,12 @@ def visible(folder: Folder) -> list[File | Folder]:
     return [entry for entry in folder.entries() if not entry.name.startswith((".", "~$")) and entry.name not in JUNK]
 
 
+def hidden(folder: Folder) -> list[Folder]:
+    """Folders whose name begins with a dot and that no known tool has put there. Raises Unreadable."""
+    dotted = (each for each in folder.entries() if not isinstance(each, File) and each.name.startswith("."))
+    return [each for each in dotted if not TOOLS.fullmatch(each.name)]
+
+
 def walk(entry: File | Folder, depth: int = 0) -> Iterator[File | Folder]:
     """An entry and all that lies in it, but for junk; of a clone of this project what a student works in."""
     yield entry
@@ -135,12 +149,13 @@ def walk(entry: File | Folder, depth: int = 0) -> Iterator[File | Folder]:
         if depth > DEEPEST:
             raise Unreadable(f"there are more than {DEEPEST} folders in each other: hand in the katas' files alone")
         inside = visible(entry)
+        refused = [File(each.name, each.path, nothing, HIDDEN) for each in hidden(entry)]
     except Unreadable as error:
         yield File(entry.name, entry.path, nothing, str(error))
         return
     if {each.name for each in inside} >= set(FOLDERS):
         inside = [each for each in inside if each.name in CLONE]
-    for each in inside:
+    for each in [*inside, *refused]:
         yield from walk(each, depth + 1)
 
 

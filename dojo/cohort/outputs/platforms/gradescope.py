@@ -1,11 +1,13 @@
 """A student's `results.json` as Gradescope's autograders write it, to upload or to give back from one.
 
 The format is that of https://gradescope-autograders.readthedocs.io/en/latest/specs/: a test for each kata and tier.
+Tiers that are held back are hidden tests, which count; while there are any, Gradescope shows students no sum.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from dojo.cohort.outputs.feedback import WAITS, own_verdict, word_for
@@ -13,7 +15,7 @@ from dojo.cohort.outputs.grades import HARMLESS, Class, Row
 from dojo.cohort.outputs.rubric import TIERS, Rubric
 from dojo.verdict.screen.text import readable
 
-SHOWN = "visible"  # to the student, as soon as the teacher uploads it
+SHOWN, HIDDEN = "visible", "hidden"  # to the student, as soon as the teacher uploads it; never
 LONGEST = 20_000  # characters of an output
 EVEN = Rubric()  # without a rubric each tier is a point
 
@@ -21,10 +23,11 @@ EVEN = Rubric()  # without a rubric each tier is a point
 def of_student(found: Class, student: str) -> str:
     """What Gradescope shows of a student. What waits for a person has no score, and is in no sum."""
     rubric, rows = found.rubric or EVEN, found.of(student)
-    tests = [test for row in rows for test in _tests(row, rubric)]
+    visible = found.rules.course.visible
+    tests = [test for row in rows for test in _tests(row, rubric, visible)]
     scored = sum(test.get("score", 0.0) for test in tests)
     waiting = [row.kata for row in rows if row.why_a_person]
-    told = [] if found.rubric else ["No rubric was given: each tier of each kata is one point."]
+    told = list[str]() if found.rubric else ["No rubric was given: each tier of each kata is one point."]
     told += [f"Not graded yet, for a person looks at it first: {', '.join(waiting)}."] if waiting else []
     seconds = sum(row.result.seconds or row.result.verdict.get("seconds", 0.0) for row in rows if row.result)
     whole = {
@@ -40,17 +43,27 @@ def of_student(found: Class, student: str) -> str:
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
 
-def _tests(row: Row, rubric: Rubric) -> list[dict[str, Any]]:
+def _tests(row: Row, rubric: Rubric, visible: Sequence[str]) -> list[dict[str, Any]]:
     earned, worth = row.earned(rubric), rubric.of_tiers(row.kata)
+    notes = "\n".join(row.notes())
+    if row.decision:
+        points = {"score": round(row.decision.points, 4), "max_score": round(rubric.most(row.kata), 4)}
+        return [{"name": row.kata, **points, "output": notes, "visibility": SHOWN}]
     if earned is None:
         return [{"name": row.kata, "output": WAITS, "visibility": SHOWN}]
-    return [_test(row, tier, earned[tier], worth[tier]) for tier in TIERS]
+    left = 1.0 - (row.late.lost if row.late and row.result else 0.0)
+    seen = row.seen(visible)
+    tests = [_test(seen if tier in visible else row, tier, earned[tier], worth[tier], left) for tier in TIERS]
+    tests = [
+        each | {"visibility": SHOWN if tier in visible else HIDDEN} for each, tier in zip(tests, TIERS, strict=True)
+    ]
+    return [{"name": f"{row.kata}: late", "output": notes, "visibility": SHOWN}, *tests] if notes else tests
 
 
-def _test(row: Row, tier: str, score: float, worth: float) -> dict[str, Any]:
-    """A tier as a test: `status` tells where it is worth nothing."""
+def _test(row: Row, tier: str, score: float, worth: float, left: float) -> dict[str, Any]:
+    """A tier as a test: `status` tells where it is worth nothing, `left` the share that being late has left of it."""
     holds = row.result is not None and bool(row.result.tiers) and row.result.tiers.get(tier, "passed") == "passed"
-    lost = holds and score < worth  # as the rubric gives nothing without core
+    lost = holds and score < worth * left  # as the rubric gives nothing without core
     output = f"This holds, and counts once core does.\n\n{_output(row, tier)}" if lost else _output(row, tier)
     return {
         "name": f"{row.kata}: {tier}",
@@ -58,7 +71,6 @@ def _test(row: Row, tier: str, score: float, worth: float) -> dict[str, Any]:
         "max_score": round(worth, 4),
         "status": "passed" if holds and not lost else "failed",
         "output": output[:LONGEST],
-        "visibility": SHOWN,
     }
 
 
