@@ -190,8 +190,17 @@ def starter(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--katas", required=True, metavar="NAMES", help="katas or tracks with commas between them, as in gqa,rope"
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new folder, or an empty one")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--out", type=Path, metavar="DIR", help="a template repository in a new folder, or an empty one")
+    what.add_argument(
+        "--autograder", type=Path, metavar="FILE", help="instead a zip that grades what arrives on Gradescope"
+    )
     parser.add_argument("--dojo", metavar="URL", help="where its workflows clone the dojo from: your fork, perhaps")
+    parser.add_argument("--course", type=Path, metavar="FILE", help="of an autograder: points and what students see")
+    parser.add_argument(
+        "--wheels", type=Path, metavar="DIR", help="of an autograder: wheels, to install with no network"
+    )
+    parser.add_argument("--index", metavar="URL", help="of an autograder: an index more, of CPU builds of PyTorch")
 
 
 def next(parser: argparse.ArgumentParser) -> None:

@@ -173,9 +173,11 @@ def _history(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
 
 
 def _starter(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    from dojo.cohort.outputs.starter import repository
+    from dojo.cohort.outputs.starter import autograder, repository
 
-    return repository.main(args)
+    if args.autograder is None and (args.course or args.wheels or args.index):
+        parser.error("--course, --wheels and --index are an autograder's: name it with --autograder FILE")
+    return autograder.main(args) if args.autograder else repository.main(args)
 
 
 def _report(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
@@ -289,10 +291,13 @@ COMMANDS = {
     ),
     "starter": Command(
         TEACH,
-        "write a template repository whose every push is graded",
+        "write a template repository whose every push is graded, or an autograder for Gradescope",
         arguments.starter,
         _starter,
-        (("--katas gqa,rope --out class", ""),),
+        (
+            ("--katas gqa,rope --out class", "a repository"),
+            ("--katas gqa,rope --autograder autograder.zip --course course.toml", "for Gradescope"),
+        ),
     ),
     "cohort": Command(
         TEACH,

@@ -191,6 +191,7 @@ class Class:
     problems: Sequence[Problem]
     rubric: Rubric | None = None
     rules: Rules = field(default_factory=Rules)
+    asked: Sequence[str] = ()  # katas that are listed though nobody did them
     students: list[str] = field(init=False)
     katas: list[str] = field(init=False)
     rows: dict[tuple[str, str], Row] = field(init=False)
@@ -209,7 +210,7 @@ class Class:
         names |= roster.by_name.keys()
         self.students = sorted(names - {""}, key=lambda name: (name.casefold(), name))
         decided = {kata for _, kata in self.rules.decisions}
-        self.katas = sorted({result.submitted.kata for result in self.results} | decided)
+        self.katas = sorted({result.submitted.kata for result in self.results} | decided | {*self.asked})
         self.rows = {
             (name, kata): Row(name, kata, None, self._problem(name, kata), None, self.rules.decisions.get((name, kata)))
             for name in self.students

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Any
 
 from dojo.cohort.outputs.feedback import WAITS, own_verdict, word_for
@@ -29,6 +30,8 @@ def of_student(found: Class, student: str) -> str:
     waiting = [row.kata for row in rows if row.why_a_person]
     told = list[str]() if found.rubric else ["No rubric was given: each tier of each kata is one point."]
     told += [f"Not graded yet, for a person looks at it first: {', '.join(waiting)}."] if waiting else []
+    own = [each for each in found.problems if each.student == student]
+    told += [f"{PurePath(each.path).name}: {each.why}" for each in own]
     seconds = sum(row.result.seconds or row.result.verdict.get("seconds", 0.0) for row in rows if row.result)
     whole = {
         "score": round(rubric.bounded(scored), 4),
