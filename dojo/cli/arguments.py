@@ -233,6 +233,10 @@ def cohort(parser: argparse.ArgumentParser) -> None:
         "--course", "--rubric", type=Path, metavar="FILE",
         help="points, deadlines, roster, decisions and what students see, a TOML file: docs/classroom/course.toml",
     )  # fmt: skip
+    parser.add_argument(
+        "--against", type=Path, action="append", default=[], metavar="DIR",
+        help="look for copies in this too, such as last year's submissions; may be named several times",
+    )  # fmt: skip
     parser.add_argument("--watch", type=Path, metavar="FOLDER", help="grade what arrives in this folder, until Ctrl-C")
     parser.add_argument("--again", nargs="+", default=[], metavar="STUDENT", help="grade these once more")
     parser.add_argument("--ray", metavar="ADDRESS", help="grade on a Ray cluster, `auto` for this machine's")

@@ -10,12 +10,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dojo.cohort.course import settings
 from dojo.cohort.course.settings import Course, Rules
-from dojo.cohort.records import Result, knowing_each_other
+from dojo.cohort.records import Result, Submitted, knowing_each_other
 from dojo.cohort.store import Store, Terms
 from dojo.content import catalog, files
 from dojo.content.catalog import Kata, Trouble, typed
@@ -37,6 +38,7 @@ def main(args: argparse.Namespace) -> int:
     if not where.exists():
         raise Trouble(f"there is nothing at {where}: name a folder, a table (CSV, JSON Lines) or a zip of submissions")
     course = settings.read(args.course, katas) if args.course else Course()
+    earlier = [each for folder in args.against for each in _earlier(folder, katas)]
     secret = _secret(args.seed_from) if args.seed_from else ""
     if args.seed_from and not secret:
         return 0
@@ -57,7 +59,7 @@ def main(args: argparse.Namespace) -> int:
                 seen = _seen(where)  # before it is read: what arrives from now on is for the next round
                 rules = _take(store, where, katas, course)
                 whole = _grade(store, katas, terms, engine, again)
-                _tell(store, katas, folder, rules)
+                _tell(store, katas, folder, rules, earlier)
                 if not args.watch or (whole and not _more_has_come(where, seen)):
                     break
                 again = []
@@ -77,6 +79,16 @@ def _take(store: Store, where: Path, katas: dict[str, Kata], course: Course) -> 
     arrivals = {(each.student, each.kata): each.arrival for each in submitted}
     named = [each.student for each in submitted] + [each.student for each in problems if each.student]
     return settings.applied(course, arrivals, named, katas)
+
+
+def _earlier(where: Path, katas: dict[str, Kata]) -> list[Submitted]:
+    """What was handed in before, such as last year, under names that say so."""
+    from dojo.cohort.submissions import collect
+
+    submitted, problems = collect(where, katas)
+    unread = f", {len(problems)} could not be read" if problems else ""
+    print(f"{where}: {_count(len(submitted), 'earlier attempt')} to compare with{unread}", flush=True)
+    return [replace(each, student=f"{each.student} ({where.name})") for each in submitted]
 
 
 def _grade(store: Store, katas: dict[str, Kata], terms: Terms, engine: Engine, again: list[str]) -> bool:
@@ -109,16 +121,19 @@ def _grade(store: Store, katas: dict[str, Kata], terms: Terms, engine: Engine, a
     return True
 
 
-def _tell(store: Store, katas: dict[str, Kata], folder: Folder, rules: Rules) -> None:
+def _tell(store: Store, katas: dict[str, Kata], folder: Folder, rules: Rules, earlier: list[Submitted]) -> None:
     """Write what a teacher gets, and say where it is."""
     from dojo.cohort import copies
+    from dojo.cohort.outputs import alike as page
     from dojo.cohort.outputs import writing
 
     found = list(store.results(katas))
     problems = store.problems()
-    likest = copies.pairs([result.submitted for result in found], katas)
+    likest = copies.pairs([result.submitted for result in found], katas, earlier=earlier)
     alike = [(p.first.student, p.second.student if p.second else "the solution", p.first.kata, p.share) for p in likest]
-    written = writing.write_all(found, problems, alike, folder, rules.course.rubric, rules)
+    written = writing.write_all(
+        found, problems, alike, folder, rules.course.rubric, rules, page.body(likest, katas) if likest else ""
+    )
     students = {result.submitted.student for result in found}
     passed = sum(result.verdict["verdict"] == "passed" for result in found)
     print(f"{_count(len(found), 'attempt')} of {_count(len(students), 'student')}: {passed} passed")

@@ -53,29 +53,39 @@ class Pair:
 
 
 def pairs(
-    submitted: Iterable[Submitted], katas: Mapping[str, Kata], enough: float = ENOUGH, most: int = LISTED
+    submitted: Iterable[Submitted],
+    katas: Mapping[str, Kata],
+    enough: float = ENOUGH,
+    most: int = LISTED,
+    earlier: Iterable[Submitted] = (),
 ) -> list[Pair]:
     """Pairs of attempts at a kata that share at least `enough` of their tokens: the likest `most`, the likest first.
 
     Attempts are compared where they share a fingerprint that few have, so the work grows with the class and not with
-    its square. What all have in common counts in a pair's share all the same.
+    its square. What all have in common counts in a pair's share all the same. Of `earlier` attempts, such as last
+    year's, those pairs are found that they make with others, and they come second.
     """
+    old = frozenset(earlier)
     by_kata: dict[str, list[Submitted]] = defaultdict(list)
-    for attempt in sorted(submitted):
+    for attempt in (*sorted(submitted), *sorted(old)):
         by_kata[attempt.kata].append(attempt)
-    found = [pair for name, attempts in by_kata.items() for pair in _of_a_kata(attempts, katas[name], enough, most)]
+    found = [pair for name, own in by_kata.items() for pair in _of_a_kata(own, katas[name], enough, most, old)]
     return sorted(found, key=lambda pair: -pair.share)[:most]
 
 
-def _of_a_kata(attempts: list[Submitted], kata: Kata, enough: float, most: int) -> list[Pair]:
+def _of_a_kata(
+    attempts: list[Submitted], kata: Kata, enough: float, most: int, old: frozenset[Submitted]
+) -> list[Pair]:
     stub = frozenset(_grams(words(master.stub_text(kata))))
     alike: dict[frozenset[tuple[bytes, int]], list[Submitted | None]] = defaultdict(list)  # None is the solution
     for source, who in _by_source(attempts).items():
         alike[frozenset(_winnowed(source, stub).items())] += who
     alike[frozenset(_winnowed(master.without_handed_out(master.read_text(kata.master)), stub).items())].append(None)
     groups = [(who, dict(prints)) for prints, who in alike.items() if _tokens(value for _, value in prints) >= FEWEST]
-    same = (pair for who, _ in groups for pair in islice(combinations(who, 2), most))
-    found = [Pair(first, second, 1.0, 1.0) for first, second in same if first is not None]  # the solution comes last
+    for who, _ in groups:
+        who.sort(key=lambda each: (each is None, each in old))  # the solution comes last, and before it what is earlier
+    same = (pair for who, _ in groups for pair in islice(_with_a_new_one(combinations(who, 2), old), most))
+    found = [Pair(first, second, 1.0, 1.0) for first, second in same]
     lengths = [_tokens(prints.values()) for _, prints in groups]
     measured = list[tuple[float, float, int, int]]()
     for one, other in _near([prints for _, prints in groups], [None in who for who, _ in groups]):
@@ -89,12 +99,22 @@ def _of_a_kata(attempts: list[Submitted], kata: Kata, enough: float, most: int) 
     for of_one, of_other, one, other in sorted(measured, key=lambda each: -max(each[:2])):
         if len(found) >= most:
             break
-        for first, second in islice(product(groups[one][0], groups[other][0]), most - len(found)):
-            if first is None:
-                first, second, of_one, of_other = second, first, of_other, of_one
-            if first is not None:
-                found.append(Pair(first, second, of_one, of_other))
+        both = product(groups[one][0], groups[other][0])
+        for first, second in islice(_with_a_new_one(both, old), most - len(found)):
+            turned = first not in groups[one][0]
+            found.append(Pair(first, second, *((of_other, of_one) if turned else (of_one, of_other))))
     return found
+
+
+def _with_a_new_one(
+    found: Iterable[tuple[Submitted | None, Submitted | None]], old: frozenset[Submitted]
+) -> Iterator[tuple[Submitted, Submitted | None]]:
+    """The pairs that tell something about an attempt that is not old, which comes first in each."""
+    for first, second in found:
+        if first is not None and first not in old:
+            yield first, second
+        elif second is not None and second not in old:
+            yield second, first
 
 
 def _by_source(attempts: Iterable[Submitted]) -> dict[str, list[Submitted | None]]:

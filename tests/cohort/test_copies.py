@@ -10,6 +10,7 @@ from itertools import combinations
 import pytest
 
 from dojo.cohort.copies import ENOUGH, Pair, pairs
+from dojo.cohort.outputs.alike import body
 from dojo.cohort.records import Submitted
 from dojo.content import catalog, master
 from tests.candidates import right_attempts
@@ -168,3 +169,41 @@ def test_shares_are_the_same_in_every_process() -> None:
     ]
     assert said[0] == said[1]
     assert said[0].startswith("[(0.")
+
+
+def test_of_earlier_attempts_those_are_listed_that_somebody_has_copied_now() -> None:
+    longer = MINE + "\n\ndef unused(x):\n    return [x[n] * n + n**2 - x[0] for n in range(7) if n % 3 or x[n]]\n"
+    last_year = handed_in(**{f"{name} (2025)": MINE for name in ("ann", "ben", "cat")}, **{"dan (2025)": longer})
+    found = pairs(handed_in(zoe=renamed(MINE)), KATAS, earlier=last_year)
+    assert [(pair.first.student, pair.second and pair.second.student) for pair in found] == [
+        *(("zoe", f"{name} (2025)") for name in ("ann", "ben", "cat", "dan"))
+    ]
+    assert found[-1].of_first == 1
+    assert found[-1].of_second < 1
+    assert pairs([], KATAS, earlier=last_year) == []
+    (one,) = pairs(handed_in(zoe=renamed(MINE)), KATAS, earlier=last_year, most=1)
+    assert one.first.student == "zoe", "earlier ones do not crowd it out"
+
+
+def test_side_by_side_the_same_lines_are_marked_and_nothing_is_run() -> None:
+    changed = renamed(MINE).replace(
+        "super().__init__()", "super().__init__()  # <script>alert(1)</script>\n        extra = 1"
+    )
+    (pair,) = pairs(handed_in(ada=MINE, bob=changed), KATAS)
+    page = body([pair], KATAS)
+    lines = re.findall(r"<tr( class=same)?>(.*?)</tr>", page)
+    same = {text for mark, text in lines if mark}
+    assert any("heads_apart" in text and "split" in text for text in same), "names do not count"
+    (added,) = (text for mark, text in lines if "extra = 1" in text)
+    assert added.startswith("<td></td><td></td>")
+    assert added not in same
+    assert "&lt;script&gt;" in page
+    assert "<script>" not in page
+    assert "<bdi>ada</bdi> and <bdi>bob</bdi>: gqa" in page
+
+
+def test_beside_the_solution_stands_the_solution() -> None:
+    (pair,) = pairs(handed_in(ada=renamed(master.read_text(KATAS["gqa"].master))), KATAS)
+    page = body([pair], KATAS)
+    assert "<bdi>the solution</bdi>" in page
+    assert "solutions/attention/gqa.py" in page

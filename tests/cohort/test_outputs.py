@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from dojo.cohort.copies import Pair
 from dojo.cohort.course import settings
+from dojo.cohort.outputs import alike
 from dojo.cohort.outputs.rubric import Rubric
 from dojo.cohort.outputs.writing import Folder, file_names, write_all
 from dojo.cohort.records import Problem, Result, Submitted
+from dojo.content import catalog
 from dojo.content.catalog import Trouble
 from dojo.verdict.causes import assign
 from dojo.verdict.page.heatmap import picture
@@ -86,9 +89,11 @@ def result_of(out: Path, student: str, kata: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("results")
-    written = write_all(CLASS, PROBLEMS, PAIRS, Folder(path), POINTS)
+    two = [Submitted(name, "gqa", f"{name}/gqa.py", f"import torch\n\n# {name}\nx = 1\n") for name in ("Ada", "Grace")]
+    side_by_side = alike.body([Pair(*two, 0.97, 0.8)], catalog.katas())
+    written = write_all(CLASS, PROBLEMS, PAIRS, Folder(path), POINTS, None, side_by_side)
     assert {str(each.relative_to(path)) for each in written} == {
-        *("results.csv", "grades.csv", "class.html"),
+        *("results.csv", "grades.csv", "class.html", "alike.html"),
         *(f"feedback/{name}.{kind}" for name in ("Ada", "Grace", "cmd", "Żak-小明") for kind in ("md", "html")),
         *(f"gradescope/{name}/results.json" for name in ("Ada", "Grace", "cmd", "Żak-小明")),
     }
@@ -379,7 +384,7 @@ def test_the_class_page_is_sorted_and_searched_with_the_keyboard_and_everybody_c
             view = browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
             errors: list[object] = []
             view.on("pageerror", lambda error, errors=errors: errors.append(error))
-            for path in (out / "class.html", out / "feedback" / "Ada.html"):
+            for path in (out / "class.html", out / "alike.html", out / "feedback" / "Ada.html"):
                 view.goto(path.as_uri())
                 found = Axe().run(view)
                 assert found.violations_count == 0, found.generate_report()

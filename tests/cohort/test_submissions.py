@@ -510,7 +510,7 @@ class TestNames:
         attempts, problems = read(lay(tmp_path, {f"{both[0]}/gqa.py": "j = 1", f"{both[1]}/rope.py": "j = 2"}))
         assert attempts == ["José gqa j = 1", "José rope j = 2"]
         (problem,) = problems
-        assert problem.endswith("this name is spelled in several ways that look the same: taken for one student")
+        assert problem == "| José| 'José' is spelled in several ways that look the same: taken for one student"
         lay(tmp_path / "t", {"t.csv": f"student,path\nada,{both[0]}/gqa.py\n", f"{both[1]}/gqa.py": "a = 1"})
         assert read(tmp_path / "t" / "t.csv") == (["ada gqa a = 1"], [])
 

@@ -18,8 +18,8 @@ SEARCH = """<div class="search" role="search"><label for="search">Search</label>
  placeholder="a student, a kata, words of a cause"> <output id="searched" for="search"></output></div>"""
 
 
-def body(found: Class, pairs: Iterable[Pair], pages: Mapping[str, str]) -> str:
-    """The body of the page; `pages` are the feedback pages by student."""
+def body(found: Class, pairs: Iterable[Pair], pages: Mapping[str, str], side_by_side: bool = False) -> str:
+    """The body of the page; `pages` are the feedback pages by student, and `alike.html` may have pairs side by side."""
     rows = list(found.rows.values())
     parts = [
         ("students", "Students and katas", _heat_map(found, pages)),
@@ -30,7 +30,7 @@ def body(found: Class, pairs: Iterable[Pair], pages: Mapping[str, str]) -> str:
         ("decided", "Decided by a person", _decided(found)),
         ("late", "Late", _late(found)),
         ("odd", "Worth a look", _odd(found)),
-        ("alike", "Alike", _alike(pairs)),
+        ("alike", "Alike", _alike(pairs, side_by_side)),
         ("problems", "What could not be read", _problems(found)),
     ]
     links = "".join(f'<li><a href="#{anchor}">{esc(title)}</a></li>' for anchor, title, _ in parts)
@@ -191,7 +191,7 @@ def _odd(found: Class) -> str:
     return said + _table(["student", "kata", "verdict", "mentions"], lines) if lines else "<p>None.</p>"
 
 
-def _alike(pairs: Iterable[Pair]) -> str:
+def _alike(pairs: Iterable[Pair], side_by_side: bool) -> str:
     lines = [
         f"<tr>{_head(_name(one))}<td>{_name(other)}</td><td>{esc(kata)}</td>{_number(f'{share:.0%}', share)}</tr>"
         for one, other, kata, share in sorted(pairs, key=lambda pair: (-pair[3], pair))
@@ -200,8 +200,9 @@ def _alike(pairs: Iterable[Pair]) -> str:
         "<p>Attempts that are much the same up to names, order and comments. Short katas have few right answers, and "
         "this judges nobody: read both before you ask.</p>"
     )
+    link = '<p><a href="alike.html">The likest side by side</a></p>' if side_by_side else ""
     return (
-        said + _table(["student", "and", "kata", "matching tokens"], lines)
+        said + link + _table(["student", "and", "kata", "matching tokens"], lines)
         if lines
         else "<p>No two attempts are much the same.</p>"
     )

@@ -35,12 +35,13 @@ def write_all(
     folder: Folder,
     rubric: Rubric | None,
     rules: Rules | None = None,
+    side_by_side: str = "",
 ) -> list[Path]:
     """Write everything into the folder, and return the files.
 
     `results.csv`, `class.html`, with a rubric `grades.csv` and the platforms' own tables, and for each student
     `feedback/NAME.md`, `feedback/NAME.html` and `gradescope/NAME/results.json`. `pairs` are two students, or one and
-    "the solution", the kata, and the share of their tokens that match.
+    "the solution", the kata, and the share of their tokens that match; `side_by_side` is the body of `alike.html`.
     """
     found = Class(results, problems, rubric, rules or Rules())
     names = file_names(found.students)
@@ -51,7 +52,9 @@ def write_all(
             folder.write(f"grades-{name}.csv", text)
     pages = {student: f"feedback/{name}.html" for student, name in names.items()}
     title = f"A class of {count(len(found.students), 'student')}"
-    folder.write("class.html", html.page(class_page.body(found, pairs, pages), title), _undated)
+    folder.write("class.html", html.page(class_page.body(found, pairs, pages, bool(side_by_side)), title), _undated)
+    if side_by_side:
+        folder.write("alike.html", html.page(side_by_side, "Attempts that are alike"), _undated)
     for student, name in names.items():
         folder.write(pages[student], html.page(feedback.html(found, student), f"Feedback for {student}"), _undated)
         folder.write(f"feedback/{name}.md", feedback.markdown(found, student))

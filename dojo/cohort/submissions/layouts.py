@@ -73,8 +73,8 @@ def shares(top: Folder, opened: Open, roster: Roster) -> tuple[Shares, list[Prob
         for name, all_told in named.items():
             path = all_told[0].handed.entry.path
             if len({told.name for told in all_told}) > 1:
-                alike = "this name is spelled in several ways that look the same: taken for one student"
-                problems.append(Problem(name, path, alike))
+                alike = f"'{name}' is spelled in several ways that look the same: taken for one student"
+                problems.append(Problem("", path, alike))
             alone = len({told.number for told in all_told}) == 1
             for told in all_told:
                 own = name if alone else f"{name} ({told.number})"
@@ -95,8 +95,8 @@ def owners(
     unknown = " & ".join(shown(person.name) for person, unit in units.items() if unit is None)
     if unknown:
         why = f"'{unknown}' is nobody on the roster, or one of several: add the name, number or e-mail address to it"
-        if not any(each.student == name and each.why == why for each in problems):
-            problems.append(Problem("" if found else name, path, why))
+        if not any(each.why == why for each in problems):
+            problems.append(Problem("", path, why))  # a word to the teacher, and none to the student
     return found or (name,)
 
 
