@@ -137,7 +137,13 @@ def _tell(store: Store, katas: dict[str, Kata], folder: Folder, rules: Rules, ea
     students = {result.submitted.student for result in found}
     passed = sum(result.verdict["verdict"] == "passed" for result in found)
     print(f"{_count(len(found), 'attempt')} of {_count(len(students), 'student')}: {passed} passed")
-    for_a_person = [result for result in found if result.for_a_person]
+    undecided = (
+        result
+        for result in found
+        for name in rules.course.roster.members_of(result.submitted.student)
+        if result.for_a_person and (name, result.submitted.kata) not in rules.decisions
+    )
+    for_a_person = [*undecided]
     for name, count in (("could not be read", len(problems)), ("for a person to look at", len(for_a_person))):
         if count:
             print(f"{count} {name}")

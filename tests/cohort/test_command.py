@@ -111,6 +111,45 @@ def test_what_arrives_in_a_watched_folder_is_graded(tmp_path: Path) -> None:
     assert running.wait(timeout=60) == 0
 
 
+def test_a_course_is_read_anew_at_each_run_and_nothing_is_graded_twice_for_it(handed_in: Path, tmp_path: Path) -> None:
+    (tmp_path / "handed_in.csv").write_text(
+        "student,path,time\nada,in/ada/softmax.py,2026-10-14T10:00\nzoë,in/zoë/softmax.py,2026-10-17T10:00\n", "utf-8"
+    )
+    (tmp_path / "people.csv").write_text(
+        "student,email\nAda,ada@example.org\nZoë,z@example.org\nBob,b@example.org\n", "utf-8"
+    )
+    (tmp_path / "decided.csv").write_text("student,kata,points,reason\n", "utf-8")
+    (tmp_path / "course.toml").write_text(
+        'roster = "people.csv"\ndecisions = "decided.csv"\n[default]\ncore = 10\n'
+        '[deadlines]\ntimezone = "UTC"\nall = 2026-10-15\n[late]\npenalty = 0.25\n',
+        "utf-8",
+    )
+    out = tmp_path / "results"
+    words = (tmp_path / "handed_in.csv", "--out", out, "--workers", 1, "--course", tmp_path / "course.toml")
+
+    def points() -> dict[str, str]:
+        rows = csv.DictReader((out / "grades.csv").read_text("utf-8-sig").splitlines())
+        return {row["student"]: row["points"] for row in rows}
+
+    running = started(*words, "--against", handed_in)
+    said, _ = running.communicate(timeout=120)
+    assert running.returncode == 0, said
+    assert "4 earlier attempts to compare with" in said
+    assert points() == {"Ada": "10", "Bob": "0", "Zoë": "5"}
+    page = (out / "alike.html").read_text("utf-8")
+    assert "<bdi>Ada</bdi> and <bdi>ada (in)</bdi>: softmax, 100%" in page
+
+    (tmp_path / "decided.csv").write_text("student,kata,points,reason\nz@example.org,softmax,7,ill\n", "utf-8")
+    said, _ = started(*words).communicate(timeout=60)
+    assert "everything handed in has a result" in said
+    assert points() == {"Ada": "10", "Bob": "0", "Zoë": "7"}
+
+    (tmp_path / "decided.csv").write_text("student,kata,points,reason\nEve,softmax,7,ill\n", "utf-8")
+    running = started(*words)
+    assert "decided.csv, line 2: nobody is called 'Eve'" in running.communicate(timeout=60)[0]
+    assert running.returncode == 2
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
