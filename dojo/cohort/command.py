@@ -22,6 +22,7 @@ from dojo.content.catalog import Kata, Trouble, typed
 from dojo.judge.fork_server import ForkServer
 
 if TYPE_CHECKING:
+    from dojo.cohort.copies import Printed
     from dojo.cohort.engine import Engine
     from dojo.cohort.outputs.writing import Folder
 
@@ -61,9 +62,10 @@ def main(args: argparse.Namespace) -> int:
                 if not args.watch or (whole and not _more_has_come(where, seen)):
                     break
                 again = []
+            left = store.pending(katas, terms)
     if secret:
         print(f"the seed was {seed}, of the secret {secret}: {_commitment(secret)} is its sha256, as was said before")
-    return 0 if whole else INTERRUPTED
+    return (1 if left else 0) if whole else INTERRUPTED
 
 
 def _take(store: Store, where: Path, katas: dict[str, Kata]) -> None:
@@ -77,6 +79,7 @@ def _take(store: Store, where: Path, katas: dict[str, Kata]) -> None:
 
 def _grade(store: Store, katas: dict[str, Kata], terms: Terms, engine: Engine, again: list[str]) -> bool:
     """Grade what has no good result yet; whether it came to the end."""
+    from dojo.cohort import copies
     from dojo.cohort.engine import Job, results
 
     pending = store.pending(katas, terms, again)
@@ -86,7 +89,8 @@ def _grade(store: Store, katas: dict[str, Kata], terms: Terms, engine: Engine, a
     with _progress(len(pending)) as done, _stop_between() as stopped:
         begun, count, put_off = time.monotonic(), 0, list[Job]()
         for result in results(pending, store.submitted, terms, engine, put_off.append):
-            store.put(result, terms.of(result.submitted.digest, katas[result.submitted.kata]))
+            kata = katas[result.submitted.kata]
+            store.put(result, terms.of(result.submitted.digest, kata), copies.version(kata))
             count += 1
             done(result)
             if stopped():
@@ -110,11 +114,11 @@ def _tell(store: Store, katas: dict[str, Kata], folder: Folder, points: Rubric |
     from dojo.cohort import copies
     from dojo.cohort.outputs import writing
 
-    found = list(store.results(katas))
+    found = list(store.briefly(katas))
     problems = store.problems()
-    likest = copies.pairs([result.submitted for result in found], katas)
-    alike = [(p.first.student, p.second.student if p.second else "the solution", p.first.kata, p.share) for p in likest]
-    written = writing.write_all(found, problems, alike, folder, points)
+    likest = copies.pairs(_printed(store, katas), katas)
+    alike = [(pair.first, pair.second or "the solution", pair.kata, pair.share) for pair in likest]
+    written = writing.write_all(found, problems, alike, folder, points, store)
     students = {result.submitted.student for result in found}
     passed = sum(result.verdict["verdict"] == "passed" for result in found)
     print(f"{_count(len(found), 'attempt')} of {_count(len(students), 'student')}: {passed} passed")
@@ -126,6 +130,18 @@ def _tell(store: Store, katas: dict[str, Kata], folder: Folder, points: Rubric |
         if path.parent == folder.path:
             print(f"  {path}")
     print("", end="", flush=True)
+
+
+def _printed(store: Store, katas: dict[str, Kata]) -> Iterator[Printed]:
+    """The fingerprints of what has a result, by kata; made here where the grading has not left any."""
+    from dojo.cohort import copies
+
+    for name, student, kept in store.prints({name: copies.version(kata) for name, kata in katas.items()}):
+        if kept is None:
+            one = store.submitted(student, name)
+            kept = copies.prints(one.source, katas[name])
+            store.keep_prints(one, copies.version(katas[name]), kept)
+        yield copies.Printed(name, student, kept)
 
 
 def _more_has_come(where: Path, before: dict[str, tuple[int, int]]) -> bool:

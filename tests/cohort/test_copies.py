@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from itertools import combinations
 
 import pytest
 
-from dojo.cohort.copies import ENOUGH, Pair, pairs
-from dojo.cohort.records import Submitted
+from dojo.cohort import copies
+from dojo.cohort.copies import COMMON, ENOUGH, Pair, Printed, pairs, prints
 from dojo.content import catalog, master
 from tests.candidates import right_attempts
 
@@ -56,8 +57,18 @@ class GroupedQueryAttention(nn.Module):
 RENAMED = {"heads_apart": "split", "weights": "attention_probs", "scores": "logits", "found": "p", "narrow": "kv_width"}
 
 
-def handed_in(**sources: str) -> list[Submitted]:
-    return [Submitted(student, "gqa", f"{student}/gqa.py", source) for student, source in sources.items()]
+def printed(student: str, source: str, kata: str = "gqa") -> Printed:
+    return Printed(kata, student, prints(source, KATAS[kata]))
+
+
+def handed_in(**sources: str) -> list[Printed]:
+    return [printed(student, source) for student, source in sources.items()]
+
+
+def of_many(number: int) -> str:
+    """An attempt that has most in common with all of these, and something of its own."""
+    own = "def of_{0}(a, b):\n    return [a + {0}, b.view(-1, {0}), {{a: {0}}}, a @ b[{0}:], a.at_{0}(b) - {0} * a]\n"
+    return f"{MINE}\n\n{own.format(number)}"
 
 
 def only(found: list[Pair]) -> Pair:
@@ -82,8 +93,7 @@ def commented(source: str) -> str:
 @pytest.mark.parametrize("change", [renamed, reordered, commented, lambda s: commented(reordered(renamed(s)))])
 def test_a_copy_with_other_names_order_and_comments_is_listed(change) -> None:
     pair = only(pairs(handed_in(ada=MINE, bob=change(MINE)), KATAS))
-    assert pair.second is not None
-    assert (pair.first.student, pair.second.student) == ("ada", "bob")
+    assert (pair.first, pair.second) == ("ada", "bob")
     assert pair.share > 0.9
 
 
@@ -103,7 +113,7 @@ def test_right_attempts_of_other_people_are_not_listed() -> None:
 def test_of_right_attempts_few_pairs_are_listed() -> None:
     tracks = ("attention", "positions", "feedforward", "blocks", "losses")
     by_kata = {name: right_attempts(name) for name, kata in KATAS.items() if kata.track in tracks}
-    attempts = [Submitted(who, kata, who, text) for kata, found in by_kata.items() for who, text in found.items()]
+    attempts = [printed(who, text, kata) for kata, found in by_kata.items() for who, text in found.items()]
     possible = sum(len(list(combinations(found, 2))) for found in by_kata.values())
     assert possible > 200
     assert sum(pair.second is not None for pair in pairs(attempts, KATAS)) < 0.05 * possible
@@ -112,7 +122,7 @@ def test_of_right_attempts_few_pairs_are_listed() -> None:
 def test_the_solution_handed_in_is_listed() -> None:
     solution = master.read_text(KATAS["gqa"].master)
     pair = only(pairs(handed_in(ada=renamed(solution), bob=MINE), KATAS))
-    assert (pair.first.student, pair.second, pair.share) == ("ada", None, 1)
+    assert (pair.first, pair.second, pair.share) == ("ada", None, 1)
 
 
 def test_the_stub_that_all_were_handed_out_is_no_copy() -> None:
@@ -128,8 +138,7 @@ def test_what_is_copied_into_something_longer_is_listed() -> None:
 
 
 def test_another_kata_is_another_matter() -> None:
-    ada, bob = handed_in(ada=MINE, bob=MINE)
-    assert pairs([ada, Submitted(bob.student, "mha", bob.path, bob.source)], KATAS) == []
+    assert pairs([printed("ada", MINE), printed("bob", MINE, "mha")], KATAS) == []
 
 
 def test_the_likest_come_first() -> None:
@@ -148,11 +157,40 @@ def test_what_python_cannot_read_is_held_against_the_others_as_far_as_it_goes() 
     assert pairs(handed_in(ada="\0\ud800(((", bob="\0\ud800((("), KATAS) == []
 
 
+def test_in_a_class_that_writes_much_the_same_a_copy_is_found_by_what_few_have() -> None:
+    everybody = {f"s{n}": of_many(n) for n in range(COMMON + 20)}
+    found = pairs(handed_in(**everybody, bob=renamed(commented(everybody["s7"]))), KATAS)
+    assert [{pair.first, pair.second} for pair in found] == [{"s7", "bob"}]
+
+
+def test_all_who_hand_in_the_same_are_listed_up_to_a_bound() -> None:
+    many = handed_in(**{f"s{n}": MINE for n in range(COMMON + 20)})
+    found = pairs(many, KATAS, most=50)
+    assert len(found) == 50
+    assert {pair.share for pair in found} == {1}
+
+
+def test_the_work_grows_with_the_class_and_not_with_its_square(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = list[tuple[int, int]]()
+
+    def counted(*args: object) -> Iterator[tuple[int, int]]:
+        for pair in near(*args):
+            compared.append(pair)
+            yield pair
+
+    near = copies._near
+    monkeypatch.setattr(copies, "_near", counted)
+    pairs(handed_in(**{f"s{n}": of_many(n) for n in range(4 * COMMON)}), KATAS)
+    assert len(compared) == 4 * COMMON, "each with the solution alone"
+
+
 def test_shares_are_the_same_in_every_process() -> None:
     code = (
-        "import sys; from dojo.content import catalog; from dojo.cohort import copies, records\n"
-        "both = [records.Submitted(name, 'gqa', name, text) for name, text in zip('ab', sys.argv[1:])]\n"
-        "print([(pair.of_first, pair.of_second) for pair in copies.pairs(both, catalog.katas(), enough=0)])"
+        "import sys; from dojo.content import catalog; from dojo.cohort import copies\n"
+        "katas = catalog.katas()\n"
+        "prints = [copies.prints(text, katas['gqa']) for text in sys.argv[1:]]\n"
+        "both = [copies.Printed('gqa', name, each) for name, each in zip('ab', prints)]\n"
+        "print([(pair.of_first, pair.of_second) for pair in copies.pairs(both, katas, enough=0)])"
     )
     sources = [MINE, right_attempts("gqa")["einsum"]]
     said = [

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import unicodedata
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from dojo.cohort.outputs import rubric as rubrics
 from dojo.cohort.outputs.rubric import Rubric
 from dojo.cohort.outputs.writing import Folder, file_names, write_all
 from dojo.cohort.records import Problem, Result, Submitted
+from dojo.cohort.store import Store
 from dojo.content.catalog import ROOT, Trouble
 from dojo.verdict.causes import assign
 from dojo.verdict.page.heatmap import picture
@@ -281,6 +284,61 @@ def test_what_a_watched_class_writes_again_and_again_is_kept_only_where_somebody
     write_all(CLASS, PROBLEMS, PAIRS, folder, POINTS)
     (kept,) = (tmp_path / "earlier").rglob("*.*")
     assert kept.read_text() == "mine"
+
+
+@pytest.fixture
+def of_a_store(tmp_path: Path) -> Iterator[Callable[..., set[str]]]:
+    """Writes a class out of a store, and says which files are new."""
+    with Store(tmp_path / "cohort.sqlite") as store:
+        store.take([result.submitted for result in CLASS], PROBLEMS)
+        for result in CLASS:
+            store.put(result, "terms")
+
+        def written(*changed: Result, points: Rubric = POINTS) -> set[str]:
+            for result in changed:
+                store.put(result, "terms")
+            before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+            write_all(list(store.briefly(KATAS)), store.problems(), [], Folder(tmp_path), points, store)
+            kinds = {".csv", ".html", ".md", ".json"}
+            now = [path for path in tmp_path.rglob("*") if path.suffix in kinds and "earlier" not in path.parts]
+            return {str(p.relative_to(tmp_path)) for p in now if before.get(p) != p.stat().st_mtime_ns}
+
+        yield written
+
+
+def test_out_of_a_store_the_same_is_written_as_of_whole_results(
+    of_a_store: Callable[..., set[str]], tmp_path: Path
+) -> None:
+    files = of_a_store()
+    write_all(sorted(CLASS, key=lambda each: each.submitted), PROBLEMS, [], Folder(tmp_path / "whole"), POINTS)
+    for name in files:
+        one, other = ((tmp_path / where / name).read_text("utf-8") for where in ("", "whole"))
+        assert re.sub("made [^;]*;", "", one) == re.sub("made [^;]*;", "", other), name
+    assert len(files) == 3 + 4 * 3
+
+
+def test_only_what_changed_is_written(of_a_store: Callable[..., set[str]], tmp_path: Path) -> None:
+    everything = of_a_store()
+    assert of_a_store() == set()
+    adas = {"feedback/Ada.html", "feedback/Ada.md", "gradescope/Ada/results.json"}
+    assert of_a_store(graded("Ada", "rope")) == {"results.csv", "grades.csv", "class.html", *adas}
+    (tmp_path / "feedback" / "Grace.md").unlink()
+    assert of_a_store() == {"feedback/Grace.md"}
+    others = Rubric({"core": 7, "robust": 3, "fast": 1}, {"rope": {"core": 11}})
+    assert of_a_store(points=others) == everything
+
+
+def test_who_is_told_the_same_is_not_read(of_a_store: Callable[..., set[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    of_a_store()
+    read = list[str]()
+
+    def results(store: Store, katas: list[str], student: str) -> list[Result]:
+        read.append(student)
+        return []
+
+    monkeypatch.setattr(Store, "results", results)
+    of_a_store(graded("Grace", "gqa"))
+    assert read == ["Grace"]
 
 
 def test_of_two_attempts_at_a_kata_both_are_rows_and_the_better_counts(tmp_path: Path) -> None:

@@ -142,16 +142,17 @@ class Class:
     results: Sequence[Result]
     problems: Sequence[Problem]
     rubric: Rubric | None = None
+    katas: list[str] = field(default_factory=list)  # those of the results, if none are named
     students: list[str] = field(init=False)
-    katas: list[str] = field(init=False)
     rows: dict[tuple[str, str], Row] = field(init=False)
 
     def __post_init__(self) -> None:
         names = {result.submitted.student for result in self.results} | {each.student for each in self.problems}
         self.students = sorted(names - {""}, key=lambda name: (name.casefold(), name))
-        self.katas = sorted({result.submitted.kata for result in self.results})
+        self.katas = self.katas or sorted({result.submitted.kata for result in self.results})
+        whys = {(each.student, PurePath(each.path).stem): each.why for each in reversed(self.problems)}
         self.rows = {
-            (name, kata): Row(name, kata, None, self._problem(name, kata))
+            (name, kata): Row(name, kata, None, whys.get((name, kata), ""))
             for name in self.students
             for kata in self.katas
         }
@@ -162,6 +163,10 @@ class Class:
         """A row for each submission, in the order in which they came."""
         for result in self.results:
             yield Row(result.submitted.student, result.submitted.kata, result)
+
+    def only(self, student: str, results: Iterable[Result]) -> Class:
+        """The same class as far as this student goes, whose results these are."""
+        return Class([*results], [p for p in self.problems if p.student == student], self.rubric, self.katas)
 
     def of(self, student: str) -> list[Row]:
         """A student's rows, a kata each."""
@@ -180,11 +185,6 @@ class Class:
         total = sum(sum(earned.values()) for _, earned in counted if earned is not None)
         most = sum(self.rubric.most(kata) for kata, earned in counted if earned is not None)
         return self.rubric.bounded(total), min(most, self.rubric.highest)
-
-    def _problem(self, student: str, kata: str) -> str:
-        """What was wrong with the file that this kata would have been."""
-        own = (each for each in self.problems if each.student == student)
-        return next((each.why for each in own if PurePath(each.path).stem == kata), "")
 
 
 def short(points: float) -> str:

@@ -21,7 +21,8 @@ def safe(value: object) -> str:
 def results(found: Class) -> str:
     """`results.csv`: a row for each submission, and one for each kata that a student handed in nothing for."""
     heads = ["student", "kata", "verdict", *TIERS, "points", "of", "seconds", "first cause", "file"]
-    rows = sorted([*found.all_rows(), *found.missing()], key=lambda row: (found.students.index(row.student), row.kata))
+    places = {student: place for place, student in enumerate(found.students)}
+    rows = sorted([*found.all_rows(), *found.missing()], key=lambda row: (places[row.student], row.kata))
     return _csv(heads, (_result(found, row) for row in rows))
 
 

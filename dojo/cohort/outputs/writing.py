@@ -9,8 +9,9 @@ import re
 import time
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dojo.cohort.outputs import class_page, feedback, gradescope, tables
 from dojo.cohort.outputs.grades import Class, count
@@ -18,6 +19,9 @@ from dojo.cohort.outputs.rubric import Rubric
 from dojo.cohort.records import Problem, Result
 from dojo.content import files
 from dojo.verdict.page import html
+
+if TYPE_CHECKING:
+    from dojo.cohort.store import Store
 
 MADE = re.compile(r"<small>made [^;]*;")  # of a page: when, which alone is no news
 LONGEST = 120  # bytes of a name, which leaves room for an ending
@@ -32,12 +36,14 @@ def write_all(
     pairs: Sequence[tuple[str, str, str, float]],
     folder: Folder,
     rubric: Rubric | None,
+    store: Store | None = None,
 ) -> list[Path]:
     """Write everything into the folder, and return the files.
 
     `results.csv`, with a rubric `grades.csv`, `class.html`, and for each student `feedback/NAME.md`,
     `feedback/NAME.html` and `gradescope/NAME/results.json`. `pairs` are two students, or one and "the solution", the
-    kata, and the share of their tokens that match.
+    kata, and the share of their tokens that match. With a store the results are brief, the whole ones are read there a
+    student at a time, and who would be told the same as the last time is left out.
     """
     found = Class(results, problems, rubric)
     names = file_names(found.students)
@@ -47,11 +53,27 @@ def write_all(
     pages = {student: f"feedback/{name}.html" for student, name in names.items()}
     title = f"A class of {count(len(found.students), 'student')}"
     folder.write("class.html", html.page(class_page.body(found, pairs, pages), title), _undated)
+    known, states = (store.told(), _states(found, names, store)) if store else ({}, dict[str, str]())
     for student, name in names.items():
-        folder.write(pages[student], html.page(feedback.html(found, student), f"Feedback for {student}"), _undated)
-        folder.write(f"feedback/{name}.md", feedback.markdown(found, student))
-        folder.write(f"gradescope/{name}/results.json", gradescope.of_student(found, student))
+        paths = [pages[student], f"feedback/{name}.md", f"gradescope/{name}/results.json"]
+        if student in known and known[student] == states[student] and all((folder.path / p).is_file() for p in paths):
+            continue
+        own = found.only(student, store.results(found.katas, student)) if store else found
+        folder.write(paths[0], html.page(feedback.html(own, student), f"Feedback for {student}"), _undated)
+        folder.write(paths[1], feedback.markdown(own, student))
+        folder.write(paths[2], gradescope.of_student(own, student))
+    if store:
+        store.tell(states)
     return list(folder.written)
+
+
+def _states(found: Class, names: Mapping[str, str], store: Store) -> dict[str, str]:
+    """All that a student's feedback hangs on, as a digest for each."""
+    places = (Path(__file__).parent, Path(html.__file__).parents[1])
+    code = [files.digest(path.read_bytes()) for place in places for path in sorted(place.rglob("*.[ph][yt]*"))]
+    common = files.digest(repr((code, found.rubric, found.katas)))
+    own = store.states(found.katas)
+    return {student: files.digest("\n".join([common, name, own[student]])) for student, name in names.items()}
 
 
 def _undated(page: str) -> str:
