@@ -200,9 +200,11 @@ def attacks(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def bench(session: nox.Session) -> None:
-    """Time each solution against PyTorch's own operation (-- rope), or a whole class (-- cohort)."""
+    """Time each solution against PyTorch's own operation (-- rope), or a class (-- cohort, or -- class_size)."""
     if session.posargs[:1] == ["cohort"]:
         _run(_python(session, "cohort"), "benchmarks/cohort.py", *session.posargs[1:])
+    elif session.posargs[:1] == ["class_size"]:
+        _run(_python(session), "benchmarks/class_size.py", *session.posargs[1:])
     else:
         _run(_python(session, "lab"), "benchmarks/bench.py", *session.posargs)
 

@@ -31,7 +31,7 @@ from benchmarks import subjects  # noqa: E402
 from dojo.cohort.engine import Engine, Job, LocalEngine, Slot, results  # noqa: E402
 from dojo.cohort.records import Result, Submitted  # noqa: E402
 from dojo.cohort.store import Store, Terms  # noqa: E402
-from dojo.content import catalog, files  # noqa: E402
+from dojo.content import catalog  # noqa: E402
 from dojo.content.master import read_text  # noqa: E402
 from dojo.contracts.checks.known_bugs import bugs_of  # noqa: E402
 from dojo.judge import sandbox  # noqa: E402
@@ -85,7 +85,9 @@ def main() -> int:
     page = told(args, rows, driver, simulated)
     print(page)
     if args.out:
-        files.write_atomic(args.out, page)
+        for part in page.split("\n## "):
+            title, _, text = part.partition("\n")
+            subjects.write_section(args.out, title.removeprefix("## "), text)
     return 0
 
 
@@ -237,7 +239,7 @@ def line(run: Run, first: Run) -> str:
 def told(args: argparse.Namespace, rows: list[Run], driver: float, simulated: list[tuple]) -> str:
     """The findings as a page."""
     mean = statistics.mean(rows[-1].service)
-    lines = ["# What grading a class takes, and what a cluster would take", ""]
+    lines = ["## Three engines", ""]
     words = f"--students {args.students} --katas {args.katas} --engines {args.engines}"
     lines += [f"Written by `nox -s bench -- cohort {words} --out docs/scale.md` on {os.cpu_count()} processors.", ""]
     lines += [f"{args.students} students × {args.katas}: the repository's right attempts and known bugs by turns.", ""]
@@ -254,7 +256,8 @@ def told(args: argparse.Namespace, rows: list[Run], driver: float, simulated: li
         f"Service times are drawn from the {len(rows[-1].service)} measured ones (mean {mean:.2f} s). The one driver "
         f"takes {1000 * driver:.2f} ms of its own for each attempt, measured too, so it serves at most "
         f"{1 / driver:,.0f} a second: it saturates at about {mean / driver:,.0f} processors, which is "
-        f"{mean / driver / SLOTS:.0f} nodes of {SLOTS}. Network and Ray's own work are not in it.",
+        f"{mean / driver / SLOTS:.0f} nodes of {SLOTS}. Network, Ray's own work and what "
+        "comes after the last verdict are not in it.",
         "",
         f"| nodes of {SLOTS} processors | attempts a second | an hour | driver busy | hours for a million | at "
         f"{PRICE} $ a processor and hour |",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import inspect
 from collections.abc import Iterator
+from pathlib import Path
 
-from dojo.content import catalog
+from dojo.content import catalog, files
 from dojo.contracts import Contract
 from tests.candidates import right_attempts
 
@@ -34,3 +35,11 @@ def timed(kata: catalog.Kata) -> Iterator[tuple[str, type[Contract]]]:
 def attempts(kata: catalog.Kata) -> dict[str, str]:
     """The right attempts at a kata besides its solution, by name."""
     return right_attempts(kata.name)
+
+
+def write_section(page: Path, title: str, text: str) -> None:
+    """Put a text under this heading of a page, in place of what stands there."""
+    before, _, rest = (page.read_text("utf-8") if page.is_file() else "").partition(f"## {title}\n")
+    after = rest[rest.find("\n## ") + 1 :] if "\n## " in rest else ""
+    parts = [before.rstrip(), f"## {title}\n\n{text.strip()}", after.rstrip()]
+    files.write_atomic(page, "\n\n".join(part for part in parts if part) + "\n")

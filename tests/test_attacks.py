@@ -32,6 +32,7 @@ SAYS = {
     "gigantic_allocation": ("memory",),
     "hang_in_cpp": ("no answer after",),
     "hang_in_python": ("no answer after",),
+    "expands_in_a_list": ("is larger than any that is asked for",),
     "expands_without_end": ("is larger than any that is asked for",),
     "imports_the_solution": ("may not open", "No module named", "Permission"),
     "infinite_recursion": ("RecursionError",),

@@ -8,9 +8,12 @@ import secrets
 import signal
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +26,7 @@ from dojo.content.catalog import Kata, Trouble, typed
 from dojo.judge.fork_server import ForkServer
 
 if TYPE_CHECKING:
+    from dojo.cohort.copies import Printed
     from dojo.cohort.engine import Engine
     from dojo.cohort.outputs.writing import Folder
 
@@ -63,9 +67,10 @@ def main(args: argparse.Namespace) -> int:
                 if not args.watch or (whole and not _more_has_come(where, seen)):
                     break
                 again = []
+            left = store.pending(katas, terms)
     if secret:
         print(f"the seed was {seed}, of the secret {secret}: {_commitment(secret)} is its sha256, as was said before")
-    return 0 if whole else INTERRUPTED
+    return (1 if left else 0) if whole else INTERRUPTED
 
 
 def _take(store: Store, where: Path, katas: dict[str, Kata], course: Course) -> Rules:
@@ -93,6 +98,7 @@ def _earlier(where: Path, katas: dict[str, Kata]) -> list[Submitted]:
 
 def _grade(store: Store, katas: dict[str, Kata], terms: Terms, engine: Engine, again: list[str]) -> bool:
     """Grade what has no good result yet; whether it came to the end."""
+    from dojo.cohort import copies
     from dojo.cohort.engine import Job, results
 
     pending = store.pending(katas, terms, again)
@@ -102,7 +108,8 @@ def _grade(store: Store, katas: dict[str, Kata], terms: Terms, engine: Engine, a
     with _progress(len(pending)) as done, _stop_between() as stopped:
         begun, count, put_off = time.monotonic(), 0, list[Job]()
         for result in results(pending, store.submitted, terms, engine, put_off.append):
-            store.put(result, terms.of(result.submitted.digest, katas[result.submitted.kata]))
+            kata = katas[result.submitted.kata]
+            store.put(result, terms.of(result.submitted.digest, kata), copies.version(kata))
             count += 1
             done(result)
             if stopped():
@@ -127,13 +134,20 @@ def _tell(store: Store, katas: dict[str, Kata], folder: Folder, rules: Rules, ea
     from dojo.cohort.outputs import alike as page
     from dojo.cohort.outputs import writing
 
-    found = list(store.results(katas))
+    found = list(store.briefly(katas))
     problems = store.problems()
-    likest = copies.pairs([result.submitted for result in found], katas, earlier=earlier)
-    alike = [(p.first.student, p.second.student if p.second else "the solution", p.first.kata, p.share) for p in likest]
-    written = writing.write_all(
-        found, problems, alike, folder, rules.course.rubric, rules, page.body(likest, katas) if likest else ""
-    )
+    likest = copies.pairs(_printed(store, katas, earlier), katas)
+    alike = [
+        (pair.first.student, pair.second.student if pair.second else page.SOLUTION, pair.first.kata, pair.share)
+        for pair in likest
+    ]
+    known = {(each.student, each.kata): each for each in earlier}
+
+    def text(one: Printed) -> Submitted:
+        return known[one.student, one.kata] if one.earlier else store.submitted(one.student, one.kata)
+
+    side_by_side = page.body(likest, katas, text) if likest else ""
+    written = writing.write_all(found, problems, alike, folder, rules, side_by_side, store)
     students = {result.submitted.student for result in found}
     passed = sum(result.verdict["verdict"] == "passed" for result in found)
     print(f"{_count(len(found), 'attempt')} of {_count(len(students), 'student')}: {passed} passed")
@@ -151,6 +165,25 @@ def _tell(store: Store, katas: dict[str, Kata], folder: Folder, rules: Rules, ea
         if path.parent == folder.path:
             print(f"  {path}")
     print("", end="", flush=True)
+
+
+def _printed(store: Store, katas: dict[str, Kata], earlier: list[Submitted]) -> Iterator[Printed]:
+    """The fingerprints of what has a result and of what came earlier, by kata; made here where grading left none."""
+    from dojo.cohort import copies
+
+    versions = {name: copies.version(kata) for name, kata in katas.items()}
+    old = defaultdict[str, list[Submitted]](list)
+    for each in sorted(earlier):
+        old[each.kata].append(each)
+    for name, found in groupby(store.prints(versions), key=itemgetter(0)):
+        for _, student, kept in found:
+            if kept is None:
+                one = store.submitted(student, name)
+                kept = copies.prints(one.source, katas[name])
+                store.keep_prints(one, versions[name], kept)
+            yield copies.Printed(name, student, kept)
+        for each in old[name]:
+            yield copies.Printed(name, each.student, copies.prints(each.source, katas[name]), earlier=True)
 
 
 def _more_has_come(where: Path, before: dict[str, tuple[int, int]]) -> bool:

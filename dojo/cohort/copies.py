@@ -12,21 +12,21 @@ import io
 import keyword
 import tokenize
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
-from itertools import combinations, islice, pairwise, product
-from operator import or_
+from functools import cache
+from itertools import combinations, groupby, islice, pairwise, product
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from dojo.cohort.records import Submitted
-from dojo.content import master
+import numpy as np
+
+from dojo.content import files, master
 from dojo.content.catalog import Kata
 
 GRAM = 10  # tokens: what is shorter and the same says nothing
 WINDOW = 5  # whatever is the same over GRAM + WINDOW - 1 tokens is found
-ENOUGH = (
-    0.7  # the share from which on a pair is listed: of the right attempts in tests/attempts 96 pairs of 100 are below
-)
+ENOUGH = 0.7  # the share from which on a pair is listed: of the right attempts here 96 pairs of 100 are below
 FEWEST = 40  # tokens of an attempt's own: two shorter ones are the same by chance
 COMMON = 100  # attempts: a fingerprint that more have is how one writes this kata
 LISTED = 500  # pairs
@@ -34,15 +34,26 @@ MOST = 10_000  # tokens of an attempt that are looked at, about a thousand lines
 SILENT = {tokenize.COMMENT, tokenize.NL, tokenize.ENCODING}
 LINES = {tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
-Prints = dict[bytes, int]  # fingerprints, and the tokens that each holds, as the bits of a number
+PRINT = np.dtype([("gram", "<u8"), ("at", "<u2")])  # a fingerprint, and the place of its first token
+
+Numbers = np.ndarray[Any, np.dtype[Any]]
+
+
+class Printed(NamedTuple):
+    """An attempt by its fingerprints, as `prints` packs them."""
+
+    kata: str
+    student: str
+    prints: bytes
+    earlier: bool = False  # handed in before, such as last year
 
 
 @dataclass(frozen=True)
 class Pair:
     """Two attempts at a kata that have much in common, or one and the solution."""
 
-    first: Submitted
-    second: Submitted | None  # None is the solution
+    first: Printed
+    second: Printed | None  # None is the solution
     of_first: float  # the share of the first's own tokens that the second has too
     of_second: float
 
@@ -52,88 +63,111 @@ class Pair:
         return max(self.of_first, self.of_second)
 
 
+def prints(source: str, kata: Kata) -> bytes:
+    """The fingerprints of an attempt: of every so many in a row the least, but for those that all were handed out."""
+    own = [(gram, -at) for at, gram in enumerate(_grams(words(source))) if gram not in _handed_out(kata)]
+    kept = {min(own[at : at + WINDOW]) for at in range(max(len(own) - WINDOW + 1, 1)) if own}
+    found = sorted((-at, int.from_bytes(gram, "little")) for gram, at in kept)
+    return np.array([(gram, at) for at, gram in found], PRINT).tobytes()
+
+
+@cache
+def version(kata: Kata) -> str:
+    """A digest of what the fingerprints of attempts at this kata hang on besides their text."""
+    return files.digest(Path(__file__).read_bytes() + master.stub_text(kata).encode())
+
+
+@cache
+def _handed_out(kata: Kata) -> frozenset[bytes]:
+    return frozenset(_grams(words(master.stub_text(kata))))
+
+
 def pairs(
-    submitted: Iterable[Submitted],
-    katas: Mapping[str, Kata],
-    enough: float = ENOUGH,
-    most: int = LISTED,
-    earlier: Iterable[Submitted] = (),
+    attempts: Iterable[Printed], katas: Mapping[str, Kata], enough: float = ENOUGH, most: int = LISTED
 ) -> list[Pair]:
     """Pairs of attempts at a kata that share at least `enough` of their tokens: the likest `most`, the likest first.
 
-    Attempts are compared where they share a fingerprint that few have, so the work grows with the class and not with
-    its square. What all have in common counts in a pair's share all the same. Of `earlier` attempts, such as last
-    year's, those pairs are found that they make with others, and they come second.
+    The attempts come by kata. Two are compared where enough is the same of what few have, so the work grows with the
+    class and not with its square. What many have counts in a pair's share all the same. Of earlier attempts, such as
+    last year's, those pairs are found that they make with others, and they come second.
     """
-    old = frozenset(earlier)
-    by_kata: dict[str, list[Submitted]] = defaultdict(list)
-    for attempt in (*sorted(submitted), *sorted(old)):
-        by_kata[attempt.kata].append(attempt)
-    found = [pair for name, own in by_kata.items() for pair in _of_a_kata(own, katas[name], enough, most, old)]
+    found: list[Pair] = []
+    for name, each in groupby(attempts, key=lambda attempt: attempt.kata):
+        found += _of_a_kata(each, katas[name], enough, most)
     return sorted(found, key=lambda pair: -pair.share)[:most]
 
 
-def _of_a_kata(
-    attempts: list[Submitted], kata: Kata, enough: float, most: int, old: frozenset[Submitted]
-) -> list[Pair]:
-    stub = frozenset(_grams(words(master.stub_text(kata))))
-    alike: dict[frozenset[tuple[bytes, int]], list[Submitted | None]] = defaultdict(list)  # None is the solution
-    for source, who in _by_source(attempts).items():
-        alike[frozenset(_winnowed(source, stub).items())] += who
-    alike[frozenset(_winnowed(master.without_handed_out(master.read_text(kata.master)), stub).items())].append(None)
-    groups = [(who, dict(prints)) for prints, who in alike.items() if _tokens(value for _, value in prints) >= FEWEST]
+def _of_a_kata(attempts: Iterable[Printed], kata: Kata, enough: float, most: int) -> list[Pair]:
+    alike: dict[bytes, list[Printed | None]] = defaultdict(list)  # None is the solution
+    for attempt in attempts:
+        alike[attempt.prints].append(attempt)
+    alike[prints(master.without_handed_out(master.read_text(kata.master)), kata)].append(None)
+    packed = [(who, np.frombuffer(text, PRINT)) for text, who in alike.items()]
+    groups = [(who, each) for who, each in packed if _covered(each["at"]) >= FEWEST]
+    if not groups:
+        return []
     for who, _ in groups:
-        who.sort(key=lambda each: (each is None, each in old))  # the solution comes last, and before it what is earlier
-    same = (pair for who, _ in groups for pair in islice(_with_a_new_one(combinations(who, 2), old), most))
+        who.sort(key=lambda each: (each is None, each is not None and each.earlier))  # those that come second
+    same = (pair for who, _ in groups for pair in islice(_with_a_new_one(combinations(who, 2)), most))
     found = [Pair(first, second, 1.0, 1.0) for first, second in same]
-    lengths = [_tokens(prints.values()) for _, prints in groups]
-    measured = list[tuple[float, float, int, int]]()
-    for one, other in _near([prints for _, prints in groups], [None in who for who, _ in groups]):
-        ours, theirs = groups[one][1], groups[other][1]
-        common = ours.keys() & theirs.keys()
-        if GRAM * len(common) >= enough * min(lengths[one], lengths[other]):
-            shares = [_tokens(map(each.__getitem__, common)) for each in (ours, theirs)]
-            of_one, of_other = shares[0] / lengths[one], shares[1] / lengths[other]
-            if max(of_one, of_other) >= enough:
-                measured.append((of_one, of_other, one, other))
-    for of_one, of_other, one, other in sorted(measured, key=lambda each: -max(each[:2])):
+    likest = sorted(_measured(groups, enough), key=lambda each: -max(each[2:]))
+    for one, other, of_one, of_other in likest:
         if len(found) >= most:
             break
         both = product(groups[one][0], groups[other][0])
-        for first, second in islice(_with_a_new_one(both, old), most - len(found)):
+        for first, second in islice(_with_a_new_one(both), most - len(found)):
             turned = first not in groups[one][0]
             found.append(Pair(first, second, *((of_other, of_one) if turned else (of_one, of_other))))
     return found
 
 
 def _with_a_new_one(
-    found: Iterable[tuple[Submitted | None, Submitted | None]], old: frozenset[Submitted]
-) -> Iterator[tuple[Submitted, Submitted | None]]:
-    """The pairs that tell something about an attempt that is not old, which comes first in each."""
+    found: Iterable[tuple[Printed | None, Printed | None]],
+) -> Iterator[tuple[Printed, Printed | None]]:
+    """The pairs that tell something about an attempt that is not an earlier one, which comes first in each."""
     for first, second in found:
-        if first is not None and first not in old:
+        if first is not None and not first.earlier:
             yield first, second
-        elif second is not None and second not in old:
+        elif second is not None and not second.earlier:
             yield second, first
 
 
-def _by_source(attempts: Iterable[Submitted]) -> dict[str, list[Submitted | None]]:
-    found: dict[str, list[Submitted | None]] = defaultdict(list)
-    for attempt in attempts:
-        found[attempt.source].append(attempt)
-    return found
+def _measured(
+    groups: list[tuple[list[Printed | None], Numbers]], enough: float
+) -> Iterator[tuple[int, int, float, float]]:
+    """Which two share enough, and of each how much."""
+    sizes = np.cumsum([len(each) for _, each in groups])[:-1]
+    known, numbered = np.unique(np.concatenate([each["gram"] for _, each in groups]), return_inverse=True)
+    grams, places = np.split(numbered, sizes), [each["at"] for _, each in groups]
+    lengths = [_covered(at) for at in places]
+    in_one, in_other = np.zeros(len(known), bool), np.zeros(len(known), bool)
+    for one, other in _near(grams, places, [None in who for who, _ in groups], len(known), enough):
+        in_one[grams[one]] = in_other[grams[other]] = True
+        of_one = _covered(places[one][in_other[grams[one]]]) / lengths[one]
+        of_other = _covered(places[other][in_one[grams[other]]]) / lengths[other]
+        in_one[grams[one]] = in_other[grams[other]] = False
+        if max(of_one, of_other) >= enough:
+            yield one, other, of_one, of_other
 
 
-def _near(prints: Sequence[Prints], whole: Sequence[bool]) -> Iterator[tuple[int, int]]:
-    """Which of these have a fingerprint in common that at most COMMON have; those marked `whole` are near all."""
-    holders: dict[bytes, list[int]] = defaultdict(list)
-    for number, own in enumerate(prints):
-        for gram in own:
-            holders[gram].append(number)
-    for number, own in enumerate(prints):
-        few = (who for gram in own if len(who := holders[gram]) <= COMMON)
-        others = {other for who in few for other in who if other > number and not whole[other]}
-        yield from ((number, other) for other in (range(len(prints)) if whole[number] else others) if other != number)
+def _near(
+    grams: list[Numbers], places: list[Numbers], solution: list[bool], known: int, enough: float
+) -> Iterator[tuple[int, int]]:
+    """Which may share enough: of what at most COMMON have, enough is the same; the solution is near all."""
+    own = [np.unique(each) for each in grams]
+    having = np.bincount(np.concatenate(own), minlength=known)
+    owners = np.repeat(np.arange(len(own)), [len(each) for each in own])
+    holders = np.split(owners[np.argsort(np.concatenate(own), kind="stable")], np.cumsum(having)[:-1])
+    few = having <= COMMON
+    rare = np.array([_covered(at[few[gram]]) for gram, at in zip(grams, places, strict=True)])
+    for one, mine in enumerate(own):
+        if solution[one]:
+            yield from ((one, other) for other in range(len(own)) if other != one)
+            continue
+        met = [holders[gram] for gram in mine[few[mine] & (having[mine] > 1)]]
+        others, common = np.unique(np.concatenate([*met, [one]]).astype(int), return_counts=True)
+        near = others[(GRAM * common >= enough * np.minimum(rare[one], rare[others])) & (others > one)]
+        yield from ((one, other) for other in near.tolist() if not solution[other])
 
 
 def words(source: str) -> list[str]:
@@ -176,16 +210,6 @@ def _grams(tokens: list[str]) -> list[bytes]:
     ]
 
 
-def _winnowed(source: str, stub: frozenset[bytes]) -> Prints:
-    """Of every so many fingerprints in a row the least, but for those that everybody was handed out."""
-    own = [(gram, -at) for at, gram in enumerate(_grams(words(source))) if gram not in stub]
-    kept = {min(own[at : at + WINDOW]) for at in range(max(len(own) - WINDOW + 1, 1)) if own}
-    prints: Prints = defaultdict(int)
-    for gram, at in kept:
-        prints[gram] |= (1 << GRAM) - 1 << -at
-    return dict(prints)
-
-
-def _tokens(places: Iterable[int]) -> int:
-    """How many tokens these places are together, where some overlap."""
-    return reduce(or_, places, 0).bit_count()
+def _covered(places: Numbers) -> int:
+    """How many tokens fingerprints at these places hold together, where some overlap; the places are in order."""
+    return int(np.minimum(np.diff(places), GRAM).sum()) + GRAM if len(places) else 0

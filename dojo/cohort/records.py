@@ -90,9 +90,34 @@ class Result:
     for_a_person: str = ""  # why somebody must look at it: then it counts for nobody and against nobody
     gradings: int = 1  # it took
     seconds: float = 0.0  # of the last one, by the clock
+    prints: bytes = field(default=b"", repr=False, compare=False)  # its fingerprints, by which copies are found
 
     @property
     def tiers(self) -> dict[str, str]:
         """Per tier `passed` or `failed`, none for an attempt that cannot be imported."""
         tiers: dict[str, str] = self.verdict.get("tiers", {})
         return tiers
+
+
+class Brief:
+    """Makes results small: what tables and the page about a class tell, and equal parts of many are one object."""
+
+    CHECK = ("name", "tier", "outcome", "diagnosis", "cause", "starved")
+    VERDICT = ("verdict", "message", "seconds", "mentions")
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], Any] = {}
+
+    def of(self, verdict: dict[str, Any]) -> dict[str, Any]:
+        """A verdict without pictures, and of each check's message the first line."""
+        found = {key: verdict[key] for key in self.VERDICT if key in verdict}
+        found["tiers"] = self._one(tuple(verdict.get("tiers", {}).items()))
+        return found | {"checks": [self._check(check) for check in verdict.get("checks", [])]}
+
+    def _check(self, check: dict[str, Any]) -> dict[str, Any]:
+        kept = tuple((key, check[key]) for key in self.CHECK if key in check)
+        return self._one((*kept, ("message", check["message"].partition("\n")[0])))
+
+    def _one(self, items: tuple[Any, ...]) -> dict[str, Any]:
+        known: dict[str, Any] = self._known.setdefault(items, dict(items))
+        return known

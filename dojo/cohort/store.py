@@ -10,13 +10,14 @@ import hashlib
 import json
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from dojo.cohort.records import Problem, Result, Submitted
+from dojo.cohort.records import Brief, Problem, Result, Submitted
 from dojo.content.catalog import Kata, Trouble
 
 VERSION = "1"
@@ -31,9 +32,18 @@ create table if not exists problem (student text not null, path text not null, w
 create table if not exists result (
     student text, kata text,
     terms text not null,         -- digest of content, grader, torch, seed and device
-    verdict text not null,       -- JSON, with pictures
+    verdict text not null,       -- JSON
     for_a_person text not null, gradings integer not null, seconds real not null, at real not null,
     primary key (student, kata));
+create table if not exists picture (  -- of failed checks, as JSON by check: the larger part of a verdict
+    student text, kata text, pictures text not null,
+    primary key (student, kata));
+create table if not exists prints (
+    kata text, digest text,      -- of the attempt's text
+    version text not null,       -- of what else they hang on
+    prints blob not null,
+    primary key (kata, digest));
+create table if not exists told (student text primary key, state text not null);  -- what their feedback says
 """
 
 
@@ -103,6 +113,7 @@ class Store:
             cursor.executemany("insert or replace into submitted values (?, ?, ?, ?, ?, ?)", rows)
             told = ((each.student, each.path, each.why) for each in problems)
             cursor.executemany("insert into problem values (?, ?, ?)", told)
+            cursor.execute("delete from prints where digest not in (select digest from submitted)")
             cursor.execute("commit")
 
     def pending(self, katas: dict[str, Kata], terms: Terms, again: Iterable[str] = ()) -> list[tuple[str, str]]:
@@ -123,24 +134,103 @@ class Store:
         ((name, of, path, source, others),) = self.connection.execute(words, (student, kata))
         return Submitted(name, of, path, source, json.loads(others))
 
-    def put(self, result: Result, terms: str) -> None:
-        """Remember what came of an attempt, in place of what came of it before."""
-        one = result.submitted
-        row = (one.student, one.kata, terms, json.dumps(result.verdict), result.for_a_person)
-        values = (*row, result.gradings, result.seconds, time.time())
-        self.connection.execute("insert or replace into result values (?, ?, ?, ?, ?, ?, ?, ?)", values)
+    def put(self, result: Result, terms: str, version: str = "") -> None:
+        """Remember what came of an attempt, in place of what came of it before.
 
-    def results(self, katas: Iterable[str]) -> Iterator[Result]:
-        """What is known of these katas and is still handed in, by student and kata."""
+        `version` is that of the result's fingerprints, which are kept where there are any.
+        """
+        one, (verdict, pictures) = result.submitted, _apart(result.verdict)
+        row = (one.student, one.kata, terms, json.dumps(verdict), result.for_a_person)
+        values = (*row, result.gradings, result.seconds, time.time())
+        with closing(self.connection.cursor()) as cursor:
+            cursor.execute("begin immediate")
+            cursor.execute("insert or replace into result values (?, ?, ?, ?, ?, ?, ?, ?)", values)
+            cursor.execute("delete from picture where student = ? and kata = ?", row[:2])
+            if pictures:
+                cursor.execute("insert into picture values (?, ?, ?)", (*row[:2], json.dumps(pictures)))
+            if result.prints:
+                self.keep_prints(one, version, result.prints)
+            cursor.execute("commit")
+
+    def results(self, katas: Iterable[str], student: str | None = None) -> Iterator[Result]:
+        """What is known of these katas and is still handed in, by student and kata; of one student, or of all."""
         words = (
-            "select s.student, s.kata, s.path, s.source, r.verdict, r.for_a_person, r.gradings, r.seconds "
-            "from submitted s join result r using (student, kata) order by s.student, s.kata"
+            "select s.student, s.kata, s.path, s.source, p.pictures, r.verdict, r.for_a_person, r.gradings, r.seconds "
+            "from submitted s join result r using (student, kata) left join picture p using (student, kata) "
+            "where ? is null or s.student = ? order by s.student, s.kata"
         )
         wanted = set(katas)
-        for student, kata, path, source, verdict, *rest in self.connection.execute(words):
+        for name, kata, path, source, pictures, text, *rest in self.connection.execute(words, (student, student)):
             if kata in wanted:
-                yield Result(Submitted(student, kata, path, source), json.loads(verdict), *rest)
+                verdict = _together(json.loads(text), json.loads(pictures or "{}"))
+                yield Result(Submitted(name, kata, path, source), verdict, *rest)
+
+    def briefly(self, katas: Iterable[str]) -> Iterator[Result]:
+        """The same of everybody, without texts and as `Brief` makes it."""
+        words = (
+            "select s.student, s.kata, s.path, r.verdict, r.for_a_person, r.gradings, r.seconds "
+            "from submitted s join result r using (student, kata) order by s.student, s.kata"
+        )
+        wanted, brief = set(katas), Brief()
+        for student, kata, path, verdict, *rest in self.connection.execute(words):
+            if kata in wanted:
+                yield Result(Submitted(student, kata, path, ""), brief.of(json.loads(verdict)), *rest)
+
+    def keep_prints(self, of: Submitted, version: str, prints: bytes) -> None:
+        """Remember an attempt's fingerprints, made by this version of what makes them."""
+        row = (of.kata, of.digest, version, prints)
+        self.connection.execute("insert or replace into prints values (?, ?, ?, ?)", row)
+
+    def prints(self, versions: Mapping[str, str]) -> Iterator[tuple[str, str, bytes | None]]:
+        """(kata, student, fingerprints) of what has a result, by kata; None where no such version of them is kept."""
+        words = (
+            "select s.kata, s.student, p.version, p.prints from submitted s join result r using (student, kata) "
+            "left join prints p using (kata, digest) order by s.kata, s.student"
+        )
+        for kata, student, version, prints in self.connection.execute(words).fetchall():
+            if kata in versions:
+                yield kata, student, prints if version == versions[kata] else None
+
+    def states(self, katas: Iterable[str]) -> dict[str, str]:
+        """What a student's feedback hangs on, as a digest for each student: their results and problems."""
+        wanted, parts = set(katas), dict[str, list[Any]]()
+        results = "select student, kata, path, terms, at from submitted join result using (student, kata) order by 1, 2"
+        problems = "select student, path, why from problem order by 1, 2, 3"
+        for student, *rest in self.connection.execute(results):
+            if rest[0] in wanted:
+                parts.setdefault(student, []).append(rest)
+        for student, *rest in self.connection.execute(problems):
+            parts.setdefault(student, []).append(rest)
+        return {student: hashlib.sha256(json.dumps(each).encode()).hexdigest() for student, each in parts.items()}
+
+    def told(self) -> dict[str, str]:
+        """The state of each student when their feedback was written."""
+        return dict(self.connection.execute("select student, state from told"))
+
+    def tell(self, states: Mapping[str, str]) -> None:
+        """Remember these."""
+        with closing(self.connection.cursor()) as cursor:
+            cursor.execute("begin immediate")
+            cursor.executemany("insert or replace into told values (?, ?)", states.items())
+            cursor.execute("commit")
 
     def problems(self) -> list[Problem]:
         """What could not be read, by name."""
         return [Problem(*row) for row in self.connection.execute("select * from problem order by student, path")]
+
+
+def _apart(verdict: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A verdict without pictures, and the pictures by check."""
+    checks = verdict.get("checks", [])
+    pictures = {check["name"]: check["picture"] for check in checks if "picture" in check}
+    if not pictures:
+        return verdict, {}
+    bare = [{key: value for key, value in check.items() if key != "picture"} for check in checks]
+    return verdict | {"checks": bare}, pictures
+
+
+def _together(verdict: dict[str, Any], pictures: dict[str, Any]) -> dict[str, Any]:
+    for check in verdict.get("checks", []):
+        if check["name"] in pictures:
+            check["picture"] = pictures[check["name"]]
+    return verdict

@@ -19,7 +19,7 @@ from torch import Tensor
 
 HEADER_LIMIT = 4 << 20
 PAYLOAD_LIMIT = 1 << 30
-TENSOR_LIMIT = 1 << 26  # bytes of a tensor with every entry counted: an expanded one may have few, and cost many
+WHOLE_LIMIT = 1 << 26  # bytes of a message's tensors with every entry counted: expanded ones have few, and cost many
 NESTING_LIMIT = 40
 PLAIN = frozenset({type(None), bool, int, float, str})
 _LENGTHS = struct.Struct("!IQ")
@@ -74,6 +74,9 @@ class PickledCells:
 def dump(message: Any) -> list[bytes | bytearray]:
     """The buffers that `message` (JSON values, tuples, tensors, dtypes, devices, `Remote`) is sent as."""
     payload: list[bytearray] = []
+    whole = 0
+    for tensor in tensors_in(message):
+        whole = _bounded(tensor.shape, tensor.element_size(), whole)
     header = json.dumps(_encode(message, payload)).encode()
     size = sum(len(part) for part in payload)
     if len(header) > HEADER_LIMIT or size > PAYLOAD_LIMIT:
@@ -191,9 +194,13 @@ def _encode(value: Any, payload: list[bytearray]) -> Any:
     raise ProtocolError(f"a {type(value).__name__} cannot be sent")
 
 
-def _bounded(shape: Sequence[int], itemsize: int) -> None:
-    if math.prod(shape) * itemsize > TENSOR_LIMIT:
-        raise ProtocolError(f"a tensor of shape {tuple(shape)} is larger than any that is asked for")
+def _bounded(shape: Sequence[int], itemsize: int, before: int) -> int:
+    """The bytes of a message's tensors up to this one, with every entry counted."""
+    whole = before + math.prod(shape) * itemsize
+    if whole > WHOLE_LIMIT:
+        more = f", after {before:,} bytes of others," if before else ""
+        raise ProtocolError(f"a tensor of shape {tuple(shape)}{more} is larger than any that is asked for")
+    return whole
 
 
 def _padded(size: int) -> int:
@@ -205,7 +212,6 @@ def _encode_tensor(tensor: Tensor, payload: list[bytearray]) -> dict[str, Any]:
     if name not in DTYPES or tensor.layout is not torch.strided:
         layout = str(tensor.layout).removeprefix("torch.")
         raise ProtocolError(f"a {layout} tensor of {name} cannot be sent: dense ones of the usual dtypes can be judged")
-    _bounded(tensor.shape, tensor.element_size())
     if tensor.is_meta:
         return {"tensor": name, "shape": list(tensor.shape), "device": "meta"}
     here = tensor.detach().cpu()
@@ -236,6 +242,7 @@ class _Reading:
 
     def __init__(self, payload: bytearray) -> None:
         self.payload, self.at = payload, 0
+        self.whole = 0  # bytes of the tensors read, with every entry counted
 
     def decode(self, value: Any, depth: int = 0) -> Any:
         if type(value) in PLAIN:
@@ -264,7 +271,7 @@ class _Reading:
         if head["device"] == "meta":
             return torch.empty(shape, dtype=dtype, device="meta")
         span, stride = int(head["span"]), [int(n) for n in head["stride"]]
-        _bounded(shape, dtype.itemsize)
+        self.whole = _bounded(shape, dtype.itemsize, self.whole)
         if span < 0 or len(shape) != len(stride) or len(shape) > 16 or min(shape + stride, default=0) < 0:
             raise ProtocolError("a tensor of impossible layout")
         reach = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, stride, strict=True))

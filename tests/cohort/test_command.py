@@ -15,9 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from dojo.cohort import command
+from dojo.cohort import command, engine
+from dojo.cohort.records import Submitted
+from dojo.cohort.store import Store, Terms
 from dojo.content import catalog
 from dojo.content.catalog import ROOT
+from tests.cohort.test_engine import FakeEngine, passed
 
 SOFTMAX = catalog.katas()["softmax"].master.read_text("utf-8")
 WRONG = SOFTMAX.replace(".amax(", ".amin(")
@@ -148,6 +151,49 @@ def test_a_course_is_read_anew_at_each_run_and_nothing_is_graded_twice_for_it(ha
     running = started(*words)
     assert "decided.csv, line 2: nobody is called 'Eve'" in running.communicate(timeout=60)[0]
     assert running.returncode == 2
+
+
+def test_a_file_dated_in_the_future_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "LOOK", 0.2)
+    (tmp_path / "softmax.py").write_text(SOFTMAX, "utf-8")
+    os.utime(tmp_path / "softmax.py", (2e10, 2e10))
+    begun = time.monotonic()
+    assert command._more_has_come(tmp_path, {})
+    assert time.monotonic() - begun < 5
+
+
+def test_what_is_still_being_written_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "LOOK", 0.2)
+    looks = list[float]()
+    seen = command._seen
+
+    def growing(where: Path) -> dict[str, tuple[int, int]]:
+        if len(looks) < 4:
+            (where / "softmax.py").write_text("x" * len(looks), "utf-8")
+        looks.append(time.monotonic())
+        return seen(where)
+
+    monkeypatch.setattr(command, "_seen", growing)
+    assert command._more_has_come(tmp_path, {})
+    assert len(looks) == 5
+    assert looks[-1] - looks[0] >= 4 * 0.2
+
+
+def test_what_has_no_verdict_yet_is_said_and_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(engine, "PAUSE", 0.01)
+    katas, terms = {"softmax": catalog.katas()["softmax"]}, Terms(1)
+    lost = FakeEngine(lambda job: "the process was ended" if job.submitted.student == "bob" else passed(job))
+    with Store(tmp_path / "cohort.sqlite") as store:
+        store.take([Submitted(name, "softmax", name, SOFTMAX) for name in ("ada", "bob")], [])
+        assert command._grade(store, katas, terms, lost, [])
+        assert store.pending(katas, terms) == [("bob", "softmax")]
+        said = capsys.readouterr()
+        assert "1 pending, the same command grades them: bob (softmax): the process was ended" in said.err
+        assert "has a result" not in said.out
+        assert command._grade(store, katas, terms, FakeEngine(passed), [])
+        assert store.pending(katas, terms) == []
 
 
 @pytest.mark.parametrize(

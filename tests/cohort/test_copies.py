@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from itertools import combinations
 
 import pytest
 
-from dojo.cohort.copies import ENOUGH, Pair, pairs
+from dojo.cohort import copies
+from dojo.cohort.copies import COMMON, ENOUGH, Pair, Printed, pairs, prints
 from dojo.cohort.outputs.alike import body
 from dojo.cohort.records import Submitted
 from dojo.content import catalog, master
@@ -57,8 +59,28 @@ class GroupedQueryAttention(nn.Module):
 RENAMED = {"heads_apart": "split", "weights": "attention_probs", "scores": "logits", "found": "p", "narrow": "kv_width"}
 
 
-def handed_in(**sources: str) -> list[Submitted]:
-    return [Submitted(student, "gqa", f"{student}/gqa.py", source) for student, source in sources.items()]
+def printed(student: str, source: str, kata: str = "gqa") -> Printed:
+    return Printed(kata, student, prints(source, KATAS[kata]))
+
+
+def handed_in(**sources: str) -> list[Printed]:
+    return [printed(student, source) for student, source in sources.items()]
+
+
+def student(one: Printed | None) -> str:
+    return one.student if one else ""
+
+
+def side_by_side(**sources: str) -> str:
+    """The page about the only pair among these."""
+    pair = only(pairs(handed_in(**sources), KATAS))
+    return body([pair], KATAS, lambda one: Submitted(one.student, one.kata, "gqa.py", sources[one.student]))
+
+
+def of_many(number: int) -> str:
+    """An attempt that has most in common with all of these, and something of its own."""
+    own = "def of_{0}(a, b):\n    return [a + {0}, b.view(-1, {0}), {{a: {0}}}, a @ b[{0}:], a.at_{0}(b) - {0} * a]\n"
+    return f"{MINE}\n\n{own.format(number)}"
 
 
 def only(found: list[Pair]) -> Pair:
@@ -83,8 +105,7 @@ def commented(source: str) -> str:
 @pytest.mark.parametrize("change", [renamed, reordered, commented, lambda s: commented(reordered(renamed(s)))])
 def test_a_copy_with_other_names_order_and_comments_is_listed(change) -> None:
     pair = only(pairs(handed_in(ada=MINE, bob=change(MINE)), KATAS))
-    assert pair.second is not None
-    assert (pair.first.student, pair.second.student) == ("ada", "bob")
+    assert (student(pair.first), student(pair.second)) == ("ada", "bob")
     assert pair.share > 0.9
 
 
@@ -104,7 +125,7 @@ def test_right_attempts_of_other_people_are_not_listed() -> None:
 def test_of_right_attempts_few_pairs_are_listed() -> None:
     tracks = ("attention", "positions", "feedforward", "blocks", "losses")
     by_kata = {name: right_attempts(name) for name, kata in KATAS.items() if kata.track in tracks}
-    attempts = [Submitted(who, kata, who, text) for kata, found in by_kata.items() for who, text in found.items()]
+    attempts = [printed(who, text, kata) for kata, found in by_kata.items() for who, text in found.items()]
     possible = sum(len(list(combinations(found, 2))) for found in by_kata.values())
     assert possible > 200
     assert sum(pair.second is not None for pair in pairs(attempts, KATAS)) < 0.05 * possible
@@ -113,7 +134,7 @@ def test_of_right_attempts_few_pairs_are_listed() -> None:
 def test_the_solution_handed_in_is_listed() -> None:
     solution = master.read_text(KATAS["gqa"].master)
     pair = only(pairs(handed_in(ada=renamed(solution), bob=MINE), KATAS))
-    assert (pair.first.student, pair.second, pair.share) == ("ada", None, 1)
+    assert (student(pair.first), pair.second, pair.share) == ("ada", None, 1)
 
 
 def test_the_stub_that_all_were_handed_out_is_no_copy() -> None:
@@ -129,8 +150,7 @@ def test_what_is_copied_into_something_longer_is_listed() -> None:
 
 
 def test_another_kata_is_another_matter() -> None:
-    ada, bob = handed_in(ada=MINE, bob=MINE)
-    assert pairs([ada, Submitted(bob.student, "mha", bob.path, bob.source)], KATAS) == []
+    assert pairs([printed("ada", MINE), printed("bob", MINE, "mha")], KATAS) == []
 
 
 def test_the_likest_come_first() -> None:
@@ -149,11 +169,40 @@ def test_what_python_cannot_read_is_held_against_the_others_as_far_as_it_goes() 
     assert pairs(handed_in(ada="\0\ud800(((", bob="\0\ud800((("), KATAS) == []
 
 
+def test_in_a_class_that_writes_much_the_same_a_copy_is_found_by_what_few_have() -> None:
+    everybody = {f"s{n}": of_many(n) for n in range(COMMON + 20)}
+    found = pairs(handed_in(**everybody, bob=renamed(commented(everybody["s7"]))), KATAS)
+    assert [{student(pair.first), student(pair.second)} for pair in found] == [{"s7", "bob"}]
+
+
+def test_all_who_hand_in_the_same_are_listed_up_to_a_bound() -> None:
+    many = handed_in(**{f"s{n}": MINE for n in range(COMMON + 20)})
+    found = pairs(many, KATAS, most=50)
+    assert len(found) == 50
+    assert {pair.share for pair in found} == {1}
+
+
+def test_the_work_grows_with_the_class_and_not_with_its_square(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = list[tuple[int, int]]()
+
+    def counted(*args: object) -> Iterator[tuple[int, int]]:
+        for pair in near(*args):
+            compared.append(pair)
+            yield pair
+
+    near = copies._near
+    monkeypatch.setattr(copies, "_near", counted)
+    pairs(handed_in(**{f"s{n}": of_many(n) for n in range(4 * COMMON)}), KATAS)
+    assert len(compared) == 4 * COMMON, "each with the solution alone"
+
+
 def test_shares_are_the_same_in_every_process() -> None:
     code = (
-        "import sys; from dojo.content import catalog; from dojo.cohort import copies, records\n"
-        "both = [records.Submitted(name, 'gqa', name, text) for name, text in zip('ab', sys.argv[1:])]\n"
-        "print([(pair.of_first, pair.of_second) for pair in copies.pairs(both, catalog.katas(), enough=0)])"
+        "import sys; from dojo.content import catalog; from dojo.cohort import copies\n"
+        "katas = catalog.katas()\n"
+        "prints = [copies.prints(text, katas['gqa']) for text in sys.argv[1:]]\n"
+        "both = [copies.Printed('gqa', name, each) for name, each in zip('ab', prints)]\n"
+        "print([(pair.of_first, pair.of_second) for pair in copies.pairs(both, katas, enough=0)])"
     )
     sources = [MINE, right_attempts("gqa")["einsum"]]
     said = [
@@ -173,15 +222,16 @@ def test_shares_are_the_same_in_every_process() -> None:
 
 def test_of_earlier_attempts_those_are_listed_that_somebody_has_copied_now() -> None:
     longer = MINE + "\n\ndef unused(x):\n    return [x[n] * n + n**2 - x[0] for n in range(7) if n % 3 or x[n]]\n"
-    last_year = handed_in(**{f"{name} (2025)": MINE for name in ("ann", "ben", "cat")}, **{"dan (2025)": longer})
-    found = pairs(handed_in(zoe=renamed(MINE)), KATAS, earlier=last_year)
-    assert [(pair.first.student, pair.second and pair.second.student) for pair in found] == [
+    sources = {**{f"{name} (2025)": MINE for name in ("ann", "ben", "cat")}, "dan (2025)": longer}
+    last_year = [one._replace(earlier=True) for one in handed_in(**sources)]
+    found = pairs([*handed_in(zoe=renamed(MINE)), *last_year], KATAS)
+    assert [(student(pair.first), student(pair.second)) for pair in found] == [
         *(("zoe", f"{name} (2025)") for name in ("ann", "ben", "cat", "dan"))
     ]
     assert found[-1].of_first == 1
     assert found[-1].of_second < 1
-    assert pairs([], KATAS, earlier=last_year) == []
-    (one,) = pairs(handed_in(zoe=renamed(MINE)), KATAS, earlier=last_year, most=1)
+    assert pairs(last_year, KATAS) == []
+    (one,) = pairs([*last_year, *handed_in(zoe=renamed(MINE))], KATAS, most=1)
     assert one.first.student == "zoe", "earlier ones do not crowd it out"
 
 
@@ -189,8 +239,7 @@ def test_side_by_side_the_same_lines_are_marked_and_nothing_is_run() -> None:
     changed = renamed(MINE).replace(
         "super().__init__()", "super().__init__()  # <script>alert(1)</script>\n        extra = 1"
     )
-    (pair,) = pairs(handed_in(ada=MINE, bob=changed), KATAS)
-    page = body([pair], KATAS)
+    page = side_by_side(ada=MINE, bob=changed)
     lines = re.findall(r"<tr( class=same)?>(.*?)</tr>", page)
     same = {text for mark, text in lines if mark}
     assert any("heads_apart" in text and "split" in text for text in same), "names do not count"
@@ -203,7 +252,6 @@ def test_side_by_side_the_same_lines_are_marked_and_nothing_is_run() -> None:
 
 
 def test_beside_the_solution_stands_the_solution() -> None:
-    (pair,) = pairs(handed_in(ada=renamed(master.read_text(KATAS["gqa"].master))), KATAS)
-    page = body([pair], KATAS)
+    page = side_by_side(ada=renamed(master.read_text(KATAS["gqa"].master)))
     assert "<bdi>the solution</bdi>" in page
     assert "solutions/attention/gqa.py" in page

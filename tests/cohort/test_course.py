@@ -19,7 +19,7 @@ from dojo.cohort.records import Arrival, Problem
 from dojo.cohort.submissions import collect
 from dojo.content import catalog
 from dojo.content.catalog import ROOT, Trouble
-from tests.cohort.test_outputs import POINTS, graded, rows
+from tests.cohort.test_outputs import graded, rows
 from tests.cohort.test_submissions import lay
 
 KATAS = ("gqa", "rope")
@@ -317,9 +317,7 @@ def out(tmp_path: Path) -> Path:
     results = [graded("Ada Lovelace", "gqa"), graded("team 1", "gqa", "r"), graded("team 1", "rope", why="undecided")]
     arrivals = {("Ada Lovelace", "gqa"): at("2026-10-15"), ("team 1", "gqa"): at("2026-10-17T12:00")}
     rules = settings.applied(found, arrivals, ["Ada Lovelace", "team 1"], KATAS)
-    write_all(
-        results, [Problem("team 1", "team 1/x.py", "it is empty")], [], Folder(tmp_path / "out"), found.rubric, rules
-    )
+    write_all(results, [Problem("team 1", "team 1/x.py", "it is empty")], [], Folder(tmp_path / "out"), rules)
     return tmp_path / "out"
 
 
@@ -388,7 +386,7 @@ def test_a_shown_check_whose_cause_is_held_back_is_told_by_itself(tmp_path: Path
     for check in one.verdict["checks"]:
         check["cause"] = "TestIt::test_values_hold_robust" if check["outcome"] == "wrong" else None
     rules = Rules(course(tmp_path, '[visible]\ntiers = ["core"]\n'))
-    write_all([one], [], [], Folder(tmp_path), POINTS, rules)
+    write_all([one], [], [], Folder(tmp_path), rules)
     assert "core: It: must hold: values hold core: wrong" in (tmp_path / "feedback" / "Ada.md").read_text("utf-8")
 
 
@@ -413,7 +411,7 @@ def test_platforms_get_their_own_tables_without_who_waits(out: Path) -> None:
 
 def test_moodles_gradebook_is_told_apart_by_number_without_a_worksheet(tmp_path: Path) -> None:
     found = course(tmp_path, f'roster = "people.csv"\n{POINTS_TOML}', people=PEOPLE)
-    write_all([graded("Ada Lovelace", "gqa")], [], [], Folder(tmp_path), found.rubric, Rules(found))
+    write_all([graded("Ada Lovelace", "gqa")], [], [], Folder(tmp_path), Rules(found))
     (ada, *_) = rows(tmp_path / "grades-moodle.csv")
     assert ada == {"ID number": "1815", "Email address": "ada@example.org", "Katas": "10"}
 
@@ -461,7 +459,7 @@ def test_the_course_to_copy_is_one_and_gives_full_marks_without_fast(tmp_path: P
     sums = {}
     for wrong in ("", "f", "r", "c"):
         results = [graded("Eve", "gqa", wrong), graded("Eve", "rope", "f" if wrong else "")]
-        write_all(results, [], [], Folder(tmp_path / f"out{wrong}"), found.rubric)
+        write_all(results, [], [], Folder(tmp_path / f"out{wrong}"), Rules(Course(rubric=found.rubric)))
         (eve,) = rows(tmp_path / f"out{wrong}" / "grades.csv")
         sums[wrong] = (eve["points"], eve["of"])
     assert sums == {"": ("22", "22"), "f": ("22", "22"), "r": ("20", "22"), "c": ("13", "22")}

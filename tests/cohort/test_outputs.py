@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import unicodedata
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from dojo.cohort.copies import Pair
+from dojo.cohort.copies import Pair, Printed
 from dojo.cohort.course import settings
+from dojo.cohort.course.decisions import Decision
+from dojo.cohort.course.roster import Member, Roster
+from dojo.cohort.course.rubric import Rubric
+from dojo.cohort.course.settings import Course, Rules
 from dojo.cohort.outputs import alike
-from dojo.cohort.outputs.rubric import Rubric
 from dojo.cohort.outputs.writing import Folder, file_names, write_all
 from dojo.cohort.records import Problem, Result, Submitted
+from dojo.cohort.store import Store
 from dojo.content import catalog
 from dojo.content.catalog import Trouble
 from dojo.verdict.causes import assign
@@ -25,6 +32,7 @@ from tests.conftest import BROWSER, BROWSER_FLAGS, in_browser
 
 KATAS = ("gqa", "rope")
 POINTS = Rubric({"core": 6, "robust": 3, "fast": 1}, {"rope": {"core": 10}})
+RULES = Rules(Course(rubric=POINTS))
 BUG = "pairs <b>the halves"
 PICTURE = picture(torch.ones(4, 6), torch.zeros(4, 6, dtype=torch.float64), torch.full((4, 6), 2.0), ("seq", "dim"))
 EVIL = "<script>alert(1)</script>"
@@ -89,9 +97,13 @@ def result_of(out: Path, student: str, kata: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("results")
-    two = [Submitted(name, "gqa", f"{name}/gqa.py", f"import torch\n\n# {name}\nx = 1\n") for name in ("Ada", "Grace")]
-    side_by_side = alike.body([Pair(*two, 0.97, 0.8)], catalog.katas())
-    written = write_all(CLASS, PROBLEMS, PAIRS, Folder(path), POINTS, None, side_by_side)
+
+    def text(one: Printed) -> Submitted:
+        return Submitted(one.student, "gqa", f"{one.student}/gqa.py", f"import torch\n\n# {one.student}\nx = 1\n")
+
+    both = [Printed("gqa", name, b"") for name in ("Ada", "Grace")]
+    side_by_side = alike.body([Pair(*both, 0.97, 0.8)], catalog.katas(), text)
+    written = write_all(CLASS, PROBLEMS, PAIRS, Folder(path), RULES, side_by_side)
     assert {str(each.relative_to(path)) for each in written} == {
         *("results.csv", "grades.csv", "class.html", "alike.html"),
         *(f"feedback/{name}.{kind}" for name in ("Ada", "Grace", "cmd", "Żak-小明") for kind in ("md", "html")),
@@ -117,7 +129,7 @@ def test_a_row_says_verdict_tiers_points_and_the_first_cause(out: Path) -> None:
 
 def test_no_cell_is_a_formula_to_a_spreadsheet(out: Path, tmp_path: Path) -> None:
     for name in ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "＝1", "a\n=1", "\ud800"):
-        write_all([graded(name, "gqa")], [], [], Folder(tmp_path), None)
+        write_all([graded(name, "gqa")], [], [], Folder(tmp_path), Rules())
         for row in rows(tmp_path / "results.csv"):
             assert not any(cell[:1] in ("=", "+", "-", "@", "＝", "\t", "\r") for cell in row.values()), row
             assert row["student"].isprintable()
@@ -151,9 +163,9 @@ def test_what_a_person_must_look_at_counts_neither_for_nor_against_anybody(out: 
 
 @pytest.mark.parametrize("outcome", [Outcome.GRADER_ERROR, Outcome.SKIPPED])
 def test_a_fault_of_the_grader_is_for_a_person_though_nobody_said_so(outcome: Outcome, tmp_path: Path) -> None:
-    write_all([graded("Ada", "gqa", "crf", outcome, verdict="failed")], [], [], Folder(tmp_path), POINTS)
+    write_all([graded("Ada", "gqa", "crf", outcome, verdict="failed")], [], [], Folder(tmp_path), RULES)
     assert result_of(tmp_path, "Ada", "gqa")["verdict"] == "for a person"
-    write_all([graded("Ada", "gqa", verdict="unjudged", checks=[], tiers={})], [], [], Folder(tmp_path), POINTS)
+    write_all([graded("Ada", "gqa", verdict="unjudged", checks=[], tiers={})], [], [], Folder(tmp_path), RULES)
     assert result_of(tmp_path, "Ada", "gqa")["verdict"] == "for a person"
 
 
@@ -161,7 +173,7 @@ def test_no_doubt_stands_above_a_failure_of_core(tmp_path: Path) -> None:
     failed = graded("Ada", "gqa", "c", why="too close to call: It: shapes hold fast", verdict="failed")
     for check in failed.verdict["checks"][2:4]:
         check["outcome"] = "grader error"
-    write_all([failed], [], [], Folder(tmp_path), POINTS)
+    write_all([failed], [], [], Folder(tmp_path), RULES)
     assert result_of(tmp_path, "Ada", "gqa")["verdict"] == "failed"
 
 
@@ -184,7 +196,7 @@ def test_an_attempt_writes_into_no_page(out: Path) -> None:
     for path in out.rglob("*.html"):
         assert EVIL not in path.read_text("utf-8")
     fenced = graded("Ada", "gqa", "c", says="```\n# I passed\n[x](javascript:1)")
-    write_all([fenced], [], [], Folder(out.parent / "fences"), None)
+    write_all([fenced], [], [], Folder(out.parent / "fences"), Rules())
     told = (out.parent / "fences" / "feedback" / "Ada.md").read_text("utf-8")
     assert "````text\n```\n# I passed" in told
 
@@ -262,14 +274,14 @@ def test_names_of_files_are_safe_and_nobody_shares_one(tmp_path: Path) -> None:
 
 def test_what_is_replaced_is_kept_and_what_stays_is_not_written(tmp_path: Path) -> None:
     (tmp_path / "results.csv").write_text("mine")
-    write_all(CLASS, PROBLEMS, PAIRS, Folder(tmp_path), POINTS)
+    write_all(CLASS, PROBLEMS, PAIRS, Folder(tmp_path), RULES)
     (kept,) = (tmp_path / "earlier").rglob("*.*")
     assert kept.name == "results.csv"
     assert kept.read_text() == "mine"
-    write_all(CLASS, PROBLEMS, PAIRS, Folder(tmp_path), POINTS)
+    write_all(CLASS, PROBLEMS, PAIRS, Folder(tmp_path), RULES)
     assert len(list((tmp_path / "earlier").iterdir())) == 1
     before = (tmp_path / "feedback" / "Ada.md").read_text("utf-8")
-    write_all([graded("Ada", "rope"), *CLASS[2:]], PROBLEMS, PAIRS, Folder(tmp_path), POINTS)
+    write_all([graded("Ada", "rope"), *CLASS[2:]], PROBLEMS, PAIRS, Folder(tmp_path), RULES)
     (kept,) = (tmp_path / "earlier").glob("*/feedback/Ada.md")
     assert kept.read_text("utf-8") == before
     assert not list((tmp_path / "earlier").glob("*/feedback/Grace.md"))
@@ -280,25 +292,107 @@ def test_what_a_watched_class_writes_again_and_again_is_kept_only_where_somebody
 ) -> None:
     folder = Folder(tmp_path)
     for number in (2, 3, 4):
-        write_all(CLASS[:number], PROBLEMS, PAIRS, folder, POINTS)
+        write_all(CLASS[:number], PROBLEMS, PAIRS, folder, RULES)
     assert not (tmp_path / "earlier").exists()
     (tmp_path / "class.html").write_text("mine")
-    write_all(CLASS, PROBLEMS, PAIRS, folder, POINTS)
+    write_all(CLASS, PROBLEMS, PAIRS, folder, RULES)
     (kept,) = (tmp_path / "earlier").rglob("*.*")
     assert kept.read_text() == "mine"
 
 
+@pytest.fixture
+def of_a_store(tmp_path: Path) -> Iterator[Callable[..., set[str]]]:
+    """Writes a class out of a store, and says which files are new."""
+    with Store(tmp_path / "cohort.sqlite") as store:
+        store.take([result.submitted for result in CLASS], PROBLEMS)
+        for result in CLASS:
+            store.put(result, "terms")
+
+        def written(*changed: Result, rules: Rules = RULES) -> set[str]:
+            for result in changed:
+                store.put(result, "terms")
+            before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+            write_all(list(store.briefly(KATAS)), store.problems(), [], Folder(tmp_path), rules, store=store)
+            kinds = {".csv", ".html", ".md", ".json"}
+            now = [path for path in tmp_path.rglob("*") if path.suffix in kinds and "earlier" not in path.parts]
+            return {str(p.relative_to(tmp_path)) for p in now if before.get(p) != p.stat().st_mtime_ns}
+
+        yield written
+
+
+def test_out_of_a_store_the_same_is_written_as_of_whole_results(
+    of_a_store: Callable[..., set[str]], tmp_path: Path
+) -> None:
+    files = of_a_store()
+    write_all(sorted(CLASS, key=lambda each: each.submitted), PROBLEMS, [], Folder(tmp_path / "whole"), RULES)
+    for name in files:
+        one, other = ((tmp_path / where / name).read_text("utf-8") for where in ("", "whole"))
+        assert re.sub("made [^;]*;", "", one) == re.sub("made [^;]*;", "", other), name
+    assert len(files) == 3 + 4 * 3
+
+
+def test_only_what_changed_is_written(of_a_store: Callable[..., set[str]], tmp_path: Path) -> None:
+    everything = of_a_store()
+    assert of_a_store() == set()
+    adas = {"feedback/Ada.html", "feedback/Ada.md", "gradescope/Ada/results.json"}
+    assert of_a_store(graded("Ada", "rope")) == {"results.csv", "grades.csv", "class.html", *adas}
+    (tmp_path / "feedback" / "Grace.md").unlink()
+    assert of_a_store() == {"feedback/Grace.md"}
+    rubric = Rubric({"core": 7, "robust": 3, "fast": 1}, {"rope": {"core": 11}})
+    assert of_a_store(rules=Rules(Course(rubric=rubric))) == everything
+
+
+def test_what_a_course_says_of_one_student_is_told_to_that_one(
+    of_a_store: Callable[..., set[str]], tmp_path: Path
+) -> None:
+    of_a_store()
+    decided = replace(RULES, decisions={("Ada", "rope"): Decision(7, "We talked.")})
+    adas = {"feedback/Ada.html", "feedback/Ada.md", "gradescope/Ada/results.json"}
+    assert of_a_store(rules=decided) == {"results.csv", "grades.csv", "class.html", *adas}
+    assert "7 points: We talked." in (tmp_path / "feedback" / "Ada.md").read_text("utf-8")
+
+
+def test_out_of_a_store_what_a_group_hands_in_is_told_to_each(
+    of_a_store: Callable[..., set[str]], tmp_path: Path
+) -> None:
+    members = [Member(name, group="Grace") for name in ("Grace Hopper", "Alan Turing")]
+    rules = replace(RULES, course=replace(RULES.course, roster=Roster((*members, Member("Ada")))))
+    of_a_store(rules=rules)
+    told = [(tmp_path / "feedback" / f"{name}.md").read_text("utf-8") for name in ("Grace-Hopper", "Alan-Turing")]
+    assert all("secret of Grace" in text for text in told)
+    assert "secret of Grace" not in (tmp_path / "feedback" / "Ada.md").read_text("utf-8")
+    telling = {
+        f"{place}{name}{kind}"
+        for name in ("Grace-Hopper", "Alan-Turing")
+        for place, kind in (("feedback/", ".md"), ("feedback/", ".html"), ("gradescope/", "/results.json"))
+    }
+    assert telling <= of_a_store(graded("Grace", "gqa"), rules=rules)
+
+
+def test_who_is_told_the_same_is_not_read(of_a_store: Callable[..., set[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    of_a_store()
+    read = list[str]()
+
+    def results(store: Store, katas: list[str], student: str) -> list[Result]:
+        read.append(student)
+        return []
+
+    monkeypatch.setattr(Store, "results", results)
+    of_a_store(graded("Grace", "gqa"))
+    assert read == ["Grace"]
+
+
 def test_of_two_attempts_at_a_kata_both_are_rows_and_the_better_counts(tmp_path: Path) -> None:
-    write_all([graded("Ada", "gqa"), graded("Ada", "gqa", "crf")], [], [], Folder(tmp_path), POINTS)
+    write_all([graded("Ada", "gqa"), graded("Ada", "gqa", "crf")], [], [], Folder(tmp_path), RULES)
     assert [row["verdict"] for row in rows(tmp_path / "results.csv")] == ["passed", "failed"]
     assert rows(tmp_path / "grades.csv")[0]["points"] == "10"
 
 
 def test_nobody_handing_in_is_no_error(tmp_path: Path) -> None:
-    write_all([], [], [], Folder(tmp_path), POINTS)
+    write_all([], [], [], Folder(tmp_path), RULES)
     assert rows(tmp_path / "results.csv") == []
     assert "Nobody has handed anything in" in (tmp_path / "class.html").read_text("utf-8")
-    write_all([], PROBLEMS, [], Folder(tmp_path), POINTS)
+    write_all([], PROBLEMS, [], Folder(tmp_path), RULES)
     assert "could not be read" in (tmp_path / "feedback" / "Grace.md").read_text("utf-8")
 
 

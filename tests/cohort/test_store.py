@@ -73,3 +73,46 @@ def test_another_file_is_told_and_left(tmp_path: Path) -> None:
     with pytest.raises(Trouble, match="--out"):
         Store(other)
     assert other.read_text().startswith("not a database")
+
+
+def test_pictures_are_kept_apart_and_come_back(store: Store) -> None:
+    checks = [{"name": "one", "outcome": "wrong", "picture": {"got": [1.0]}}, {"name": "two", "outcome": "passed"}]
+    result = Result(ADA, {"verdict": "failed", "checks": checks})
+    store.put(result, "digest")
+    assert list(store.results(KATAS)) == [result]
+    ((kept,),) = store.connection.execute("select verdict from result")
+    assert "picture" not in kept
+    better = Result(ADA, {"verdict": "passed", "checks": []})
+    store.put(better, "digest")
+    assert list(store.results(KATAS)) == [better]
+
+
+def test_results_come_briefly_and_equal_parts_are_one(store: Store) -> None:
+    check = {"name": "one", "tier": "core", "outcome": "wrong", "seconds": 0.1, "message": "off\nby much"}
+    for number, each in enumerate((ADA, BOB)):
+        verdict = {"verdict": "failed", "tiers": {"core": "failed"}, "checks": [check | {"seconds": number}], "seed": 1}
+        store.put(Result(each, verdict), "digest")
+    ada, bob = store.briefly(KATAS)
+    assert ada.verdict["checks"] == [{"name": "one", "tier": "core", "outcome": "wrong", "message": "off"}]
+    assert ada.verdict["checks"][0] is bob.verdict["checks"][0]
+    assert (ada.submitted.source, ada.tiers) == ("", {"core": "failed"})
+
+
+def test_fingerprints_are_kept_as_long_as_text_and_version_are_the_same(store: Store) -> None:
+    store.put(Result(ADA, {}, prints=b"12"), "digest", "1")
+    store.put(Result(BOB, {}), "digest", "1")
+    assert list(store.prints({"softmax": "1", "rope": "1"})) == [("rope", "bob", None), ("softmax", "ada", b"12")]
+    assert list(store.prints({"softmax": "2"})) == [("softmax", "ada", None)]
+    store.take([replace(ADA, source="x = 2\n")], [])
+    assert list(store.prints({"softmax": "1"})) == [("softmax", "ada", None)]
+    assert store.connection.execute("select * from prints").fetchall() == []
+
+
+def test_the_state_of_a_student_changes_with_their_results_and_problems_alone(store: Store) -> None:
+    graded(store, ADA, BOB)
+    before = store.states(KATAS)
+    assert sorted(before) == ["ada", "bob", "eve"]
+    graded(store, ADA)
+    store.take([ADA, BOB], [Problem("eve", "eve/x.py", "it is empty")])
+    after = store.states(KATAS)
+    assert {name for name in before if before[name] != after[name]} == {"ada", "eve"}

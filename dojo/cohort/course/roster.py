@@ -74,6 +74,11 @@ class Roster:
         """The students that a submission of this name counts for."""
         return self.by_unit.get(unit, (unit,))
 
+    def units_of(self, student: str) -> tuple[str, ...]:
+        """The names under which submissions count for a student: their own, and their group's."""
+        member = self.by_name.get(student)
+        return (student, member.group) if member and member.group else (student,)
+
     def unit_of(self, person: Person) -> str | None:
         """Under which name somebody hands in; None for who is not on the roster, or may be one of several."""
         for mark in filter(None, map(_folded, person.marks)):

@@ -6,14 +6,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dojo.cohort.course import deadlines, decisions, roster, worksheet
+from dojo.cohort.course import deadlines, decisions, roster, rubric, worksheet
 from dojo.cohort.course.deadlines import Deadlines, Late
 from dojo.cohort.course.decisions import Decision
 from dojo.cohort.course.reading import Reader
 from dojo.cohort.course.roster import Roster
+from dojo.cohort.course.rubric import TIERS, Rubric
 from dojo.cohort.course.worksheet import Worksheet
-from dojo.cohort.outputs import rubric
-from dojo.cohort.outputs.rubric import TIERS, Rubric
 from dojo.cohort.records import Arrival
 from dojo.content import catalog
 from dojo.content.catalog import Trouble

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cache
 from itertools import groupby, zip_longest
 
-from dojo.cohort.copies import Pair, words
+from dojo.cohort.copies import Pair, Printed, words
 from dojo.cohort.records import Submitted
 from dojo.content import master
 from dojo.content.catalog import Kata
@@ -22,29 +22,30 @@ COLUMNS = f"<colgroup>{2 * '<col><col class=text>'}</colgroup>"
 Line = tuple[int, str] | None
 
 
-def body(pairs: Sequence[Pair], katas: Mapping[str, Kata]) -> str:
-    """The body of the page about the likest pairs."""
+def body(pairs: Sequence[Pair], katas: Mapping[str, Kata], text: Callable[[Printed], Submitted]) -> str:
+    """The body of the page about the likest pairs; `text` finds what was handed in."""
     said = (
         "<p>Lines that are the same up to names, comments and layout are marked. Short katas have few right answers, "
         "and this judges nobody: read both before you ask.</p>"
     )
     if len(pairs) > SHOWN:
         said += f"<p>These are the {SHOWN} likest of {len(pairs)} pairs; the page about the class lists them all.</p>"
-    return said + "".join(_pair(number, pair, katas) for number, pair in enumerate(pairs[:SHOWN], 1))
+    return said + "".join(_pair(number, pair, katas, text) for number, pair in enumerate(pairs[:SHOWN], 1))
 
 
-def _pair(number: int, pair: Pair, katas: Mapping[str, Kata]) -> str:
+def _pair(number: int, pair: Pair, katas: Mapping[str, Kata], text: Callable[[Printed], Submitted]) -> str:
     kata = katas[pair.first.kata]
-    second = pair.second or Submitted(SOLUTION, kata.name, kata.say(kata.master), _solution(kata))
-    names = " and ".join(f"<bdi>{esc(each.student)}</bdi>" for each in (pair.first, second))
+    solution = Submitted(SOLUTION, kata.name, kata.say(kata.master), _solution(kata))
+    both = (text(pair.first), text(pair.second) if pair.second else solution)
+    names = " and ".join(f"<bdi>{esc(each.student)}</bdi>" for each in both)
     title = f"{names}: {esc(kata.name)}, {pair.share:.0%}"
     shares = (
         f"<p>Of the first {pair.of_first:.0%} are in the second, of the second {pair.of_second:.0%} in the first.</p>"
     )
-    sides = [[*enumerate(each.source.splitlines()[:LONGEST], 1)] for each in (pair.first, second)]
-    cut = any(len(each.source.splitlines()) > LONGEST for each in (pair.first, second))
+    sides = [[*enumerate(each.source.splitlines()[:LONGEST], 1)] for each in both]
+    cut = any(len(each.source.splitlines()) > LONGEST for each in both)
     rest = f"<p>Only the first {LONGEST} lines of each are here.</p>" if cut else ""
-    heads = "".join(f'<th scope="col" colspan="2"><bdi>{esc(each.path)}</bdi></th>' for each in (pair.first, second))
+    heads = "".join(f'<th scope="col" colspan="2"><bdi>{esc(each.path)}</bdi></th>' for each in both)
     lines = "".join(_rows(_aligned(*sides)))
     table = f'<table class="pair">{COLUMNS}<thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>'
     label = f"pair {number}, a table to scroll"

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import quote
 
+from dojo.cohort.course.rubric import TIERS
 from dojo.cohort.outputs.grades import HARMLESS, Class, Row, Stand, count, short, told
-from dojo.cohort.outputs.rubric import TIERS
 from dojo.verdict.page.html import esc
 from dojo.verdict.screen.text import readable
 

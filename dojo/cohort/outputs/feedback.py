@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any
 
+from dojo.cohort.course.rubric import Rubric
 from dojo.cohort.outputs.grades import Class, Row, Stand, in_a_line, short
-from dojo.cohort.outputs.rubric import Rubric
 from dojo.verdict.causes import shared_by
 from dojo.verdict.page.html import esc, verdict_section
 from dojo.verdict.page.markdown import fenced, plain

@@ -12,8 +12,8 @@ from typing import Any
 
 from dojo.cohort.course.deadlines import Late
 from dojo.cohort.course.decisions import Decision
+from dojo.cohort.course.rubric import TIERS, Rubric
 from dojo.cohort.course.settings import Rules
-from dojo.cohort.outputs.rubric import TIERS, Rubric
 from dojo.cohort.records import Problem, Result, fails_core
 from dojo.verdict.screen.text import readable
 from dojo.verdict.types import Outcome, state_of
@@ -189,11 +189,9 @@ class Class:
 
     results: Sequence[Result]
     problems: Sequence[Problem]
-    rubric: Rubric | None = None
     rules: Rules = field(default_factory=Rules)
-    asked: Sequence[str] = ()  # katas that are listed though nobody did them
-    students: list[str] = field(init=False)
-    katas: list[str] = field(init=False)
+    katas: Sequence[str] = ()  # that are listed though nobody did them
+    students: Sequence[str] = ()  # the only ones that there are, if any are named
     rows: dict[tuple[str, str], Row] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -206,13 +204,16 @@ class Class:
         self.problems = [
             replace(each, student=name) for each in self.problems for name in roster.members_of(each.student)
         ]
-        names = {result.submitted.student for result in self.results} | {each.student for each in self.problems}
-        names |= roster.by_name.keys()
-        self.students = sorted(names - {""}, key=lambda name: (name.casefold(), name))
-        decided = {kata for _, kata in self.rules.decisions}
-        self.katas = sorted({result.submitted.kata for result in self.results} | decided | {*self.asked})
+        if not self.students:
+            names = {result.submitted.student for result in self.results} | {each.student for each in self.problems}
+            names |= roster.by_name.keys()
+            self.students = sorted(names - {""}, key=lambda name: (name.casefold(), name))
+        done, decided = {result.submitted.kata for result in self.results}, {kata for _, kata in self.rules.decisions}
+        self.katas = sorted(done | decided | {*self.katas})
+        whys = {(each.student, PurePath(each.path).stem): each.why for each in reversed(self.problems)}
+        decisions = self.rules.decisions
         self.rows = {
-            (name, kata): Row(name, kata, None, self._problem(name, kata), None, self.rules.decisions.get((name, kata)))
+            (name, kata): Row(name, kata, None, whys.get((name, kata), ""), None, decisions.get((name, kata)))
             for name in self.students
             for kata in self.katas
         }
@@ -225,9 +226,19 @@ class Class:
             key = (result.submitted.student, result.submitted.kata)
             yield Row(*key, result, "", self.rules.late.get(key), self.rules.decisions.get(key))
 
+    def only(self, student: str, results: Iterable[Result]) -> Class:
+        """The same class as far as this student goes, whose results these are."""
+        own = [replace(result, submitted=replace(result.submitted, student=student)) for result in results]
+        problems = [each for each in self.problems if each.student == student]
+        return Class(own, problems, self.rules, self.katas, [student])
+
     def of(self, student: str) -> list[Row]:
         """A student's rows, a kata each."""
         return [self.rows[student, kata] for kata in self.katas]
+
+    @property
+    def rubric(self) -> Rubric | None:
+        return self.rules.course.rubric
 
     def shown(self, student: str) -> list[Row]:
         """A student's rows as the student sees them."""
@@ -251,11 +262,6 @@ class Class:
         total = sum(points for _, points in counted if points is not None)
         most = sum(self.rubric.most(kata) for kata, points in counted if points is not None)
         return self.rubric.bounded(total), min(most, self.rubric.highest)
-
-    def _problem(self, student: str, kata: str) -> str:
-        """What was wrong with the file that this kata would have been."""
-        own = (each for each in self.problems if each.student == student)
-        return next((each.why for each in own if PurePath(each.path).stem == kata), "")
 
 
 def short(points: float) -> str:

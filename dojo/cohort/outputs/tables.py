@@ -6,8 +6,8 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
+from dojo.cohort.course.rubric import TIERS
 from dojo.cohort.outputs.grades import Class, Row, short
-from dojo.cohort.outputs.rubric import TIERS
 
 OBEYED = "=+-@＝＋－＠|%\t\r\n"  # what a spreadsheet takes a cell that begins with it for: a formula, a command
 
@@ -21,7 +21,8 @@ def safe(value: object) -> str:
 def results(found: Class) -> str:
     """`results.csv`: a row for each submission, and one for each kata that a student handed in nothing for."""
     heads = ["student", "kata", "verdict", *TIERS, "points", "of", "late", "decided", "seconds", "first cause", "file"]
-    rows = sorted([*found.all_rows(), *found.missing()], key=lambda row: (found.students.index(row.student), row.kata))
+    places = {student: place for place, student in enumerate(found.students)}
+    rows = sorted([*found.all_rows(), *found.missing()], key=lambda row: (places[row.student], row.kata))
     return csv_text(heads, (_result(found, row) for row in rows))
 
 

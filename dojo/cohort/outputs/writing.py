@@ -9,17 +9,21 @@ import re
 import time
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from dojo.cohort.course import settings
 from dojo.cohort.course.settings import Rules
 from dojo.cohort.outputs import class_page, feedback, tables
 from dojo.cohort.outputs.grades import Class, count
 from dojo.cohort.outputs.platforms import gradebooks, gradescope
-from dojo.cohort.outputs.rubric import Rubric
 from dojo.cohort.records import Problem, Result
 from dojo.content import files
 from dojo.verdict.page import html
+
+if TYPE_CHECKING:
+    from dojo.cohort.store import Store
 
 MADE = re.compile(r"<small>made [^;]*;")  # of a page: when, which alone is no news
 LONGEST = 120  # bytes of a name, which leaves room for an ending
@@ -33,20 +37,22 @@ def write_all(
     problems: Sequence[Problem],
     pairs: Sequence[tuple[str, str, str, float]],
     folder: Folder,
-    rubric: Rubric | None,
-    rules: Rules | None = None,
+    rules: Rules,
     side_by_side: str = "",
+    store: Store | None = None,
 ) -> list[Path]:
     """Write everything into the folder, and return the files.
 
     `results.csv`, `class.html`, with a rubric `grades.csv` and the platforms' own tables, and for each student
     `feedback/NAME.md`, `feedback/NAME.html` and `gradescope/NAME/results.json`. `pairs` are two students, or one and
     "the solution", the kata, and the share of their tokens that match; `side_by_side` is the body of `alike.html`.
+    With a store the results are brief, the whole ones are read there a student at a time, and who would be told the
+    same as the last time is left out.
     """
-    found = Class(results, problems, rubric, rules or Rules())
+    found = Class(results, problems, rules)
     names = file_names(found.students)
     folder.write("results.csv", tables.results(found))
-    if rubric is not None:
+    if found.rubric is not None:
         folder.write("grades.csv", tables.points(found))
         for name, text in gradebooks.of(found).items():
             folder.write(f"grades-{name}.csv", text)
@@ -55,11 +61,39 @@ def write_all(
     folder.write("class.html", html.page(class_page.body(found, pairs, pages, bool(side_by_side)), title), _undated)
     if side_by_side:
         folder.write("alike.html", html.page(side_by_side, "Attempts that are alike"), _undated)
+    known, states = (store.told(), _states(found, names, store)) if store else ({}, dict[str, str]())
     for student, name in names.items():
-        folder.write(pages[student], html.page(feedback.html(found, student), f"Feedback for {student}"), _undated)
-        folder.write(f"feedback/{name}.md", feedback.markdown(found, student))
-        folder.write(f"gradescope/{name}/results.json", gradescope.of_student(found, student))
+        paths = [pages[student], f"feedback/{name}.md", f"gradescope/{name}/results.json"]
+        if student in known and known[student] == states[student] and all((folder.path / p).is_file() for p in paths):
+            continue
+        own = found.only(student, _whole(found, student, store)) if store else found
+        folder.write(paths[0], html.page(feedback.html(own, student), f"Feedback for {student}"), _undated)
+        folder.write(paths[1], feedback.markdown(own, student))
+        folder.write(paths[2], gradescope.of_student(own, student))
+    if store:
+        store.tell(states)
     return list(folder.written)
+
+
+def _whole(found: Class, student: str, store: Store) -> Iterator[Result]:
+    """A student's results with all that is known of them, their group's among them."""
+    for unit in found.rules.course.roster.units_of(student):
+        yield from store.results(found.katas, unit)
+
+
+def _states(found: Class, names: Mapping[str, str], store: Store) -> dict[str, str]:
+    """All that a student's feedback hangs on, as a digest for each."""
+    rules, course = found.rules, found.rules.course
+    places = (Path(__file__).parent, Path(settings.__file__).parent, Path(html.__file__).parents[1])
+    code = [files.digest(path.read_bytes()) for place in places for path in sorted(place.rglob("*.[ph][yt]*"))]
+    common = repr((code, course.rubric, course.visible, found.katas))
+    graded = store.states(found.katas)
+    states = {}
+    for student, name in names.items():
+        own = [graded[unit] for unit in course.roster.units_of(student) if unit in graded]
+        said = [(rules.late.get((student, kata)), rules.decisions.get((student, kata))) for kata in found.katas]
+        states[student] = files.digest(repr((common, name, own, said)))
+    return states
 
 
 def _undated(page: str) -> str:

@@ -10,11 +10,11 @@ import json
 import sys
 from pathlib import Path
 
+from dojo.cohort.course.rubric import Rubric
 from dojo.cohort.course.settings import Course, Rules
 from dojo.cohort.engine import Job, LocalEngine, left_to_a_person, results
 from dojo.cohort.outputs.grades import Class
 from dojo.cohort.outputs.platforms import gradescope
-from dojo.cohort.outputs.rubric import Rubric
 from dojo.cohort.records import knowing_each_other
 from dojo.cohort.store import Terms
 from dojo.cohort.submissions.student import Handed, Katas, Student
@@ -51,7 +51,7 @@ def main(where: Path) -> int:
     found += [left_to_a_person(job, job.losses[-1]) for job in put_off]
     rubric = Rubric(**told["rubric"]) if told["rubric"] else None
     rules = Rules(Course(rubric=rubric, visible=tuple(told["visible"])))
-    text = gradescope.of_student(Class(found, student.problems, rubric, rules, tuple(katas)), YOU)
+    text = gradescope.of_student(Class(found, student.problems, rules, tuple(katas)), YOU)
     files.write_atomic(where / "results" / "results.json", text)
     return 0
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
+from dojo.cohort.course.rubric import TIERS, Rubric
 from dojo.cohort.outputs.feedback import WAITS, own_verdict, word_for
 from dojo.cohort.outputs.grades import HARMLESS, Class, Row
-from dojo.cohort.outputs.rubric import TIERS, Rubric
 from dojo.verdict.screen.text import readable
 
 SHOWN, HIDDEN = "visible", "hidden"  # to the student, as soon as the teacher uploads it; never
