@@ -193,8 +193,8 @@ class TestDpoLoss(Contract):
     representative = (*cases, "a_short_response_and_a_long_one", "a_policy_far_from_the_reference")
     grows = {"pairs": "batch"}
     growth_sizes = (8, 20)
-    timed = {"batch": 1024}
-    time_limit = 15.0
+    timed = {"batch": 4096}
+    time_limit = 6.0
 
     @classmethod
     def call(

@@ -100,7 +100,7 @@ class TestGae(Contract):
     representative = ("episodes_end_within", "the_defaults", "a_long_rollout", "values_of_float32")
     near_300 = {"offset": 300.0, "gamma": 0.0}  # the return is the reward, the advantage 300 below it
     grows = {"the batch": "batch"}
-    timed = {"batch": 32, "time": 48}
+    timed = {"batch": 32, "time": 192}
     time_limit = 40.0
 
     @classmethod

@@ -237,6 +237,7 @@ an output projection without its bias
     builds_on=("mha", "gelu_ffn", "layernorm"),
     but=(  # they are those of the padding
         "mask inverted",
+        "mask transposed",
         "mask ignored",
         "rows that may attend to nothing give nan",
         "rows that may attend to nothing average all values",

@@ -113,7 +113,7 @@ class TestMixtureOfExperts(ModuleContract):
     near_300 = {"offset": 300.0, "gate": 0.02, "router": 0.02, "shape": (3,)}
     grows = {"tokens": "tokens", "width": "d_model", "hidden width": "d_ff"}
     growth_sizes = (64, 160)
-    timed = {"tokens": 128, "d_model": 32, "d_ff": 64, "experts": 8}
+    timed = {"tokens": 384, "d_model": 32, "d_ff": 64, "experts": 8}
     time_limit = 40.0
 
     @classmethod

@@ -370,6 +370,7 @@ class TestUpdateBias(RouterContract):
     }
     representative = (*cases, *hard_cases)
     timed = {"tokens": 4096, "experts": 61}
+    time_limit = 5.0
 
     @classmethod
     def call(

@@ -230,6 +230,7 @@ the longest sequence is refused
     but=(
         "complex multiplication in RoPEReal",  # which way to rotate is free here
         "the mask made from positions",  # they are those of the sequence
+        "odd d_k is not refused",  # d_k is head_dim
     ),
 )
 

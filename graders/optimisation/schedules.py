@@ -188,7 +188,7 @@ CLAIMS = {  # words of the statement, and the checks that hold them
     r"`warmup_stable_decay\(": "stays_at_its|falls_in_a_line|along_a_root|any_schedule_with|or_a_decay_nothing",
     "Warmup:": "climbs_in_a_line|any_schedule",
     "the learning rate of one step": "whole_numbers",
-    "The end:": "from_the_end_on|any_schedule",
+    "The end:": "from_the_end_on|any_schedule|where_the_warmup_meets",
     "Where they meet": "where_the_warmup_meets",
     "No steps": "divided_by_0|where_the_warmup_meets|any_schedule",
 }

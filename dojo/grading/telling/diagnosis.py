@@ -12,6 +12,7 @@ from dojo.verdict.types import Label, Outcome
 # A kata's diagnosis may run every known bug through one check, and as many more as this. What it has not found by then
 # it leaves out. No clock has a say: a busy machine gives the same diagnosis.
 MORE_QUESTIONS = 90
+KEPT = 20  # of these questions, for the failed checks that follow: they tell apart what checks that pass do not
 MOST_TWICE = 40  # bugs that are all tried on a second check after none has failed the first alike
 ENOUGH = 2  # checks that no known bug fails alike: the mistake is another one
 DIAGNOSABLE = (Outcome.WRONG, Outcome.CRASHED)
@@ -61,7 +62,7 @@ class Diagnosis(Generic[Check]):
         if len(alike) > 1:
             for other_check in passed:
                 alike = [bug for bug in alike if self._run(bug, other_check) is None]
-                if len(alike) < 2 or self._exhausted():
+                if len(alike) < 2 or self._exhausted(KEPT):
                     break
         if told and not alike:
             self._unknown.add(told)  # nor does it speak against what wrong values elsewhere equal
@@ -79,8 +80,8 @@ class Diagnosis(Generic[Check]):
         same = [other is not None and same_failure(fault, other) for fault, other in outcomes]
         return same[0] or 2 * sum(same) >= len(same)
 
-    def _exhausted(self) -> bool:
-        return len(self._known) >= self._questions
+    def _exhausted(self, kept: int = 0) -> bool:
+        return len(self._known) >= self._questions - kept
 
     def _run(self, bug: Bug, check: Check) -> Fault | None:
         key = bug.name, check
