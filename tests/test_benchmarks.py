@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -48,7 +49,7 @@ def test_a_bench_draws_its_table_and_its_plot(tmp_path: Path) -> None:
 @pytest.mark.proof
 def test_clocks_count_false_alarms_and_misses() -> None:
     shown = run("clocks", "rmsnorm", "--races", "1", "--load", "0", "--slow", "20")  # one race must be no lottery
-    assert "6 races of right attempts: 0 called slow" in shown
+    assert re.search(r"In all \d+ races of right attempts: 0 called slow", shown)
     assert "Of 1 slow ones 1 were caught" in shown
 
 
