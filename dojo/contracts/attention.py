@@ -16,6 +16,7 @@ from torch import Tensor
 from dojo.contracts.checks.assertions import assert_raises, fail, tensor
 from dojo.contracts.checks.inputs import Call, Draw
 from dojo.contracts.checks.operations import Ban
+from dojo.contracts.checks.tolerance import remembered, value_key
 from dojo.contracts.function import Contract
 from dojo.contracts.harness import Maker, bare, core, half_precisions, robust
 from dojo.contracts.module import ModuleContract
@@ -89,13 +90,19 @@ class SoftmaxContract(Contract):
         """Weights that do not sum to 1 make every value of a long context too large or too small."""
         # Roundings of the weights average out over many keys; a sum that was itself rounded does not.
         made = type(self).one_value_for_many_keys(draw).cast(dtype)
-        got, expected = self.run(attempt, "one_value_for_many_keys", made, dtype).double(), self.expected(made)
+
+        def answers() -> tuple[Tensor, Tensor]:
+            """The result, and what it gains by as much again of what was attended."""
+            exact = made.cast(torch.float64)
+            grown = {name: 1.01 * value for name, value in exact.params.items() if name.endswith("o_proj.weight")}
+            more = exact.with_params(**grown) if grown else exact.with_inputs(v=1.01 * exact.inputs["v"])
+            return (once := self.expected(exact)), 100 * (self.expected(more) - once)
+
+        asked = (made.init, made.params, made.inputs)
+        expected, attended = remembered((type(self).__qualname__, "attended", *map(value_key, asked)), answers)
+        got = self.run(attempt, "one_value_for_many_keys", made, dtype).double()
         if got.shape != expected.shape:
             fail("the result has the right shape", f"got {tuple(got.shape)} for {tuple(expected.shape)}")
-        exact = made.cast(torch.float64)
-        grown = {name: 1.01 * value for name, value in exact.params.items() if name.endswith("o_proj.weight")}
-        more = exact.with_params(**grown) if grown else exact.with_inputs(v=1.01 * exact.inputs["v"])
-        attended = 100 * (self.expected(more) - expected)  # what a result gains by as much again of what was attended
         shares = ((got - expected) * attended).sum(-1) / attended.square().sum(-1)
         off = float(shares[..., -256:].square().mean().sqrt())  # the last see the most
         # Sums that were rounded come to 0.16 eps, the roundings of a layer's stream and norms to at most 0.10.

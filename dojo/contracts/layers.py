@@ -172,8 +172,9 @@ class DropoutContract(ModuleContract):
         """Results of one module in training mode. They start from a seeded generator, so that runs see the same."""
         module = self.ready(attempt, call).train()
         args, kwargs = self.arguments(call.to(attempt.device))
+        asked = {"do": "call", "target": module.target, "args": args, "kwargs": kwargs}
         with torch.no_grad(), self.case_context(attempt, told, call):
-            replies = [module.request(args, kwargs, watch=number == 0) for number in range(count)]
+            replies = attempt.ask_each([(module, asked | {"watch": number == 0}) for number in range(count)])
             return [tensor(reply["value"], attempt.device) for reply in replies]
 
     def exact(self, attempt: Attempt, draw: Draw, call: Call, training: bool, told: str) -> None:

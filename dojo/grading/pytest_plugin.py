@@ -116,9 +116,17 @@ class Subject:
                 _faults_of_bugs[key] = fault_of(item, self._planted, self.reference, **cases)
         return _faults_of_bugs[key]
 
-    def passed(self) -> Iterator[pytest.Function]:
+    def shows_in_values(self) -> Callable[[Bug], bool] | None:
+        """Whether a bug shows in the first case of the first check, where the attempt passes that."""
+        first = next(self.passed(Tier.CORE), None)
+        case = next(iter(getattr(first.cls, "cases", ())), "") if first else ""
+        if first is None or not case:
+            return None
+        return lambda bug: self._known_fault(bug, first, only_case=case) is not None
+
+    def passed(self, *tiers: Tier) -> Iterator[pytest.Function]:
         """The checks without a clock that the attempt passes; those that are not yet done, here, are run for it."""
-        mine = [item for item in self.items if tier_of(item) is not Tier.FAST]
+        mine = [item for item in self.items if tier_of(item) in (tiers or (Tier.CORE, Tier.ROBUST))]
         mine.sort(key=lambda item: item.nodeid not in self.checks)  # what other judges run comes last
         for item in mine:
             check = self.checks.get(item.nodeid)
@@ -343,7 +351,8 @@ class Judging(GraderPlugin):
             check.sections.append(Section(Label.DIAGNOSIS, told))
         elif self.options.diagnose and not self.options.debug and not of_a_test(item) and not clocked(item):
             subject.failed[item.nodeid] = fault
-            bug = subject.diagnosis.of(item, fault, subject.passed())
+            ruled_out = subject.shows_in_values() if check.tier is Tier.ROBUST else None
+            bug = subject.diagnosis.of(item, fault, subject.passed(), ruled_out)
             if bug is not None:
                 check.diagnosis = bug.name
                 check.sections.append(Section(Label.DIAGNOSIS, f"equals “{bug.name}”: {bug.why}"))

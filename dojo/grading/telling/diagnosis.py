@@ -11,7 +11,7 @@ from dojo.verdict.types import Label, Outcome
 
 # A kata's diagnosis may run every known bug through one check, and as many more as this. What it has not found by then
 # it leaves out. No clock has a say: a busy machine gives the same diagnosis.
-MORE_QUESTIONS = 90
+MORE_QUESTIONS = 50
 KEPT = 20  # of these questions, for the failed checks that follow: they tell apart what checks that pass do not
 MOST_TWICE = 40  # bugs that are all tried on a second check after none has failed the first alike
 ENOUGH = 2  # checks that no known bug fails alike: the mistake is another one
@@ -40,12 +40,15 @@ class Diagnosis(Generic[Check]):
         self._failures: list[tuple[Check, Fault]] = []
         self._unknown: set[str] = set()  # exceptions at a line, and parameters, that no known bug has
 
-    def of(self, check: Check, fault: Fault, passed: Iterable[Check]) -> Bug | None:
+    def of(
+        self, check: Check, fault: Fault, passed: Iterable[Check], ruled_out: Callable[[Bug], bool] | None = None
+    ) -> Bug | None:
         """The one known bug that fails this check and those before it in the same way, if there is exactly one.
 
         Where several do, those are left out that fail one of the checks which the attempt passes. `passed` is gone
         through as far as it takes. A check may see so little that a bug equals the attempt there by chance: it is told
         only if it equals the attempt in the first check that failed too, or in half of all that have.
+        Bugs that are ruled out, as they show in what is cheaper to ask, are not run through this check at all.
         """
         if fault.outcome not in DIAGNOSABLE or (isinstance(fault, Raised) and fault.kind in PYTHONS_OWN):
             return None
@@ -53,6 +56,8 @@ class Diagnosis(Generic[Check]):
         if (told := _without_values(fault)) in self._unknown or self._strange >= ENOUGH or dear:
             return None
         alike = []
+        if ruled_out is not None:
+            self._suspects = [bug for bug in self._suspects if not ruled_out(bug)]
         for bug in self._suspects:
             if self._exhausted():
                 return None
