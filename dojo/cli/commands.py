@@ -291,7 +291,7 @@ COMMANDS = {
     ),
     "starter": Command(
         TEACH,
-        "write a template repository whose every push is graded, or an autograder for Gradescope",
+        "write a repository that grades every push, or a Gradescope autograder",
         arguments.starter,
         _starter,
         (

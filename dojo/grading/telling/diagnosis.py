@@ -11,7 +11,7 @@ from dojo.verdict.types import Label, Outcome
 
 # A kata's diagnosis may run every known bug through one check, and as many more as this. What it has not found by then
 # it leaves out. No clock has a say: a busy machine gives the same diagnosis.
-MORE_QUESTIONS = 50
+MORE_QUESTIONS = 110
 KEPT = 20  # of these questions, for the failed checks that follow: they tell apart what checks that pass do not
 MOST_TWICE = 40  # bugs that are all tried on a second check after none has failed the first alike
 ENOUGH = 2  # checks that no known bug fails alike: the mistake is another one
