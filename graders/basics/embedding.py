@@ -63,8 +63,8 @@ class TestEmbedding(ModuleContract):
     }
     grows = {"batch": "batch", "seq": "seq", "vocabulary": "rows", "width": "dim"}
     memory_in = "seq"
-    timed = {"batch": 256, "seq": 128, "rows": 101, "dim": 128}
-    time_limit = 60.0
+    timed = {"batch": 64, "seq": 128, "rows": 101, "dim": 128}
+    time_limit = 25.0
 
     @classmethod
     def call(
