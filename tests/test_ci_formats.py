@@ -1,15 +1,13 @@
-"""What a CI is told: JUnit XML, SARIF, a GitHub workflow's annotations and the summary of its job."""
+"""What a CI is told: JUnit XML, a GitHub workflow's annotations and the summary of its job."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
-import jsonschema
 import pytest
 
 from dojo.cli import main
@@ -17,7 +15,7 @@ from dojo.content import catalog
 from dojo.content.catalog import ROOT
 from dojo.content.master import read_text
 from dojo.contracts.checks import known_bugs
-from dojo.verdict.page import github, junit, sarif
+from dojo.verdict.page import github, junit
 from dojo.verdict.page.findings import Finding, findings
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
 from tests.conftest import Grade
@@ -37,53 +35,6 @@ JUNIT = {
     "error": ("", "type message"),
     "skipped": ("", "type message"),
 }
-
-
-def strict(required: str, **properties: object) -> dict:
-    """An object with these properties and no others."""
-    return {"type": "object", "required": required.split(), "properties": properties, "additionalProperties": False}
-
-
-def several(items: object) -> dict:
-    return {"type": "array", "items": items}
-
-
-# Of sarif-schema-2.1.0.json what we write, in its own words.
-TEXT = {"type": "string"}
-MESSAGE = strict("text", text=TEXT | {"minLength": 1})
-LEVEL = {"enum": ["none", "note", "warning", "error"]}
-RULE = strict("id", id=TEXT, shortDescription=MESSAGE)
-REGION = strict("startLine", startLine={"type": "integer", "minimum": 1})
-ARTIFACT = strict("uri", uri={"type": "string", "pattern": r"^[A-Za-z0-9._~/:%\-]+$"}, uriBaseId=TEXT)
-PLACE = strict("artifactLocation", artifactLocation=ARTIFACT, region=REGION)
-RESULT = strict(
-    "message ruleId ruleIndex level locations",
-    message=MESSAGE,
-    ruleId=TEXT,
-    ruleIndex={"type": "integer", "minimum": 0},
-    level=LEVEL,
-    locations=several(
-        strict(
-            "physicalLocation", physicalLocation=strict("artifactLocation", artifactLocation=ARTIFACT, region=REGION)
-        )
-    ),
-)
-NOTICE = strict("message", message=MESSAGE, level=LEVEL)
-RAN = strict("executionSuccessful", executionSuccessful={"type": "boolean"}, toolExecutionNotifications=several(NOTICE))
-SARIF = strict(
-    "version runs",
-    **{"$schema": TEXT | {"format": "uri"}},
-    version={"const": "2.1.0"},
-    runs=several(
-        strict(
-            "tool results",
-            tool=strict("driver", driver=strict("name", name=TEXT, rules=several(RULE) | {"uniqueItems": True})),
-            invocations=several(RAN),
-            columnKind={"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
-            results=several(RESULT),
-        )
-    ),
-)
 
 RAISED = Outcome.CRASHED
 HEAD = "import torch\nfrom torch import Tensor\n\n\n"
@@ -112,15 +63,6 @@ def held_to_junit(text: str) -> ElementTree.Element:
     return root
 
 
-def held_to_sarif(text: str) -> dict:
-    whole = json.loads(text)
-    jsonschema.validate(whole, SARIF)
-    (run,) = whole["runs"]
-    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
-    assert all(rules[result["ruleIndex"]] == result["ruleId"] for result in run["results"])
-    return run
-
-
 @pytest.mark.parametrize("name", ATTEMPTS)
 def test_a_fault_is_found_at_its_line(graded: Grade, name: str) -> None:
     source, line, outcome = ATTEMPTS[name]
@@ -129,10 +71,6 @@ def test_a_fault_is_found_at_its_line(graded: Grade, name: str) -> None:
     found = findings(verdict, source)
     assert (line, outcome) in [(each.line, each.outcome) for each in found]
     assert all(each.path == "class/my file.py" and each.message for each in found)
-    run = held_to_sarif(sarif.of_run([verdict], found))
-    places = [result["locations"][0]["physicalLocation"] for result in run["results"]]
-    assert {"startLine": line} in [place["region"] for place in places]
-    assert places[0]["artifactLocation"]["uri"] == "class/my%20file.py"
     suite = held_to_junit(junit.of_run([verdict]))[0]
     assert int(suite.get("failures", 0)) >= 1
 
@@ -159,7 +97,6 @@ def made_up(outcome: Outcome, *said: str, verdict: str = "failed", attempt: str 
 def test_a_notebook_has_no_lines_and_a_stub_no_faults() -> None:
     (found,) = findings(made_up(Outcome.WRONG, attempt="a.ipynb"), "def It(): pass")
     assert found.line is None
-    assert "region" not in sarif.of_run([], [found])
     assert ",line=" not in github.annotated([found])[0]
     empty = made_up(Outcome.WRONG, verdict="empty", message="write your answer in a.py")
     assert findings(empty, "") == []
@@ -169,22 +106,18 @@ def test_a_notebook_has_no_lines_and_a_stub_no_faults() -> None:
 def test_a_grader_error_is_told_of_the_run_and_of_no_line() -> None:
     verdict = made_up(Outcome.GRADER_ERROR, "our fault")
     assert findings(verdict, "") == []
-    run = held_to_sarif(sarif.of_run([verdict], []))
-    assert run["invocations"][0]["executionSuccessful"] is False
-    assert "our fault" in run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"]
     assert held_to_junit(junit.of_run([verdict])).find(".//error") is not None
 
 
 def test_anything_that_an_attempt_says_can_be_written() -> None:
     verdict = made_up(Outcome.CRASHED, "a\x00b\x1b[31m\ud800 ]]> <&> ::error::")
-    found = findings(verdict, "(" * 100_000)
-    held_to_sarif(sarif.of_run([verdict], found))
+    assert findings(verdict, "(" * 100_000)
     root = held_to_junit(junit.of_run([verdict]).encode("utf-8").decode())
     assert "]]> <&>" in (root.findtext(".//failure") or "")
 
 
 def test_an_annotation_is_one_line_that_nothing_in_it_ends() -> None:
-    found = Finding("a,b:c.py", 3, "softmax/it", "100 %: it\nis", "one\r\ntwo 5 %", Outcome.SLOW)
+    found = Finding("a,b:c.py", 3, "100 %: it\nis", "one\r\ntwo 5 %", Outcome.SLOW)
     assert github.annotated([found]) == [
         "::warning file=a%2Cb%3Ac.py,line=3,title=100 %25%3A it%0Ais::one%0D%0Atwo 5 %25"
     ]
@@ -219,8 +152,6 @@ def test_a_folder_is_graded_for_a_workflow(tmp_path: Path) -> None:
         "--github",
         "--junit",
         "j.xml",
-        "--sarif",
-        "s.json",
     ]
     environment = os.environ | {"DOJO_ROOT": str(ROOT), "PYTHONPATH": str(ROOT), "GITHUB_STEP_SUMMARY": str(summary)}
     command = [sys.executable, "-m", "dojo", *words]
@@ -236,7 +167,6 @@ def test_a_folder_is_graded_for_a_workflow(tmp_path: Path) -> None:
         "softmax",
         "causal_mask",
     }
-    assert len(held_to_sarif((tmp_path / "s.json").read_text("utf-8"))["results"]) == 1
 
 
 @pytest.mark.parametrize(

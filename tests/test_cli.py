@@ -11,7 +11,7 @@ import types
 
 import pytest
 
-from dojo.cli import main
+from dojo.cli import commands, main
 from dojo.content.catalog import ROOT, STARTED_BY, typed
 from dojo.verdict.screen import progress_bar
 from tests import terminal
@@ -38,7 +38,7 @@ def test_without_a_command_it_prints_help(words, capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("DOJO_HOME", str(tmp_path))
     assert main.main(words) == 0
     out = capsys.readouterr().out
-    hidden = {name for name, command in main.COMMANDS.items() if command.heading == main.MAINTAIN}
+    hidden = {name for name, command in main.COMMANDS.items() if command.heading == commands.MAINTAIN}
     assert all(f"  {name} " in out for name in {*main.COMMANDS} - hidden)
 
 
@@ -145,7 +145,7 @@ def test_plain_nox_shows_what_a_learner_needs_and_keeps_the_rest_in_one_line(fol
 
 
 def test_each_group_of_commands_is_told_once():
-    lines = main.overview().splitlines()
+    lines = commands.overview().splitlines()
     headings = [line for line in lines[3:] if line and not line.startswith((" ", "`"))]
     assert len(headings) == len({*headings}), headings
     assert lines.index("Notebooks") < next(n for n, line in enumerate(lines) if line.startswith("  lab ")) < len(lines)
@@ -154,7 +154,7 @@ def test_each_group_of_commands_is_told_once():
 def test_the_overview_names_every_session():
     tree = ast.parse((ROOT / "noxfile.py").read_text("utf-8"))
     marks = [mark for node in tree.body if isinstance(node, ast.FunctionDef) for mark in node.decorator_list]
-    assert len(marks) == len({*main.COMMANDS, *main.NOX_ALONE, "lab", "help"})
+    assert len(marks) == len({*commands.COMMANDS, *commands.NOX_ALONE, "lab", "help"})
 
 
 def test_a_wrong_command_names_the_near_one(capsys):
@@ -220,7 +220,6 @@ def test_grade_has_quiet_defaults(graded):
         "solution": False,
         "json": None,
         "junit": None,
-        "sarif": None,
         "github": False,
         "tier": None,
         "device": "auto",

@@ -14,7 +14,7 @@ from dojo.content import build, catalog, master, sync
 from dojo.content.catalog import Kata
 from dojo.practice import database, history, progress
 from dojo.practice.database import Aid, Help
-from dojo.practice.progress import Standing
+from dojo.practice.schedule.standing import Standing
 from dojo.verdict.types import Check, Outcome, Tier, Verdict
 from tests import terminal
 from tests.conftest import COUNT, copy_of_project
@@ -329,8 +329,8 @@ def test_a_reset_of_several_asks_on_a_terminal(tmp_path):
 
 def test_a_reset_of_several_in_a_script_needs_a_yes(tmp_path):
     project = copy_of_project(tmp_path / "project")
-    old = project / "katas" / "rope.py"  # at the place of old, from where a command brings it to the new one
-    old.write_text("mine = 1\n")
+    own = project / "katas" / "positions" / "rope.py"
+    own.write_text("mine = 1\n")
 
     def reset(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "dojo", "reset", *words]
@@ -342,10 +342,10 @@ def test_a_reset_of_several_in_a_script_needs_a_yes(tmp_path):
     assert refused.returncode == 2
     assert f"reset writes {COUNT} stubs" in refused.stderr
     assert "say `--yes`" in refused.stderr
-    assert old.read_text() == "mine = 1\n"
+    assert own.read_text() == "mine = 1\n"
     done = reset("positions", "--yes")
     assert (done.returncode, done.stdout.count("is a fresh stub")) == (0, 3)
-    assert not old.exists()
+    assert own.read_text() != "mine = 1\n"
     assert reset("alibi").returncode == 0
 
 

@@ -29,7 +29,6 @@ def grade(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--junit", type=Path, metavar="FILE", help="write the verdicts as JUnit XML to FILE, for any CI"
     )
-    parser.add_argument("--sarif", type=Path, metavar="FILE", help="write the failing lines as SARIF 2.1.0 to FILE")
     parser.add_argument(
         "--github", action="store_true", help="in a GitHub workflow: annotate the failing lines, and sum up the job"
     )

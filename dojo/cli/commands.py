@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from dojo.cli import arguments
+from dojo.content.catalog import typed
 
 SOLVE, PRACTISE, NOTEBOOKS = "Solve a kata", "Practise for the interview", "Notebooks"
 TEACH, MAINTAIN = "Teach a class", "Work on the project"
@@ -41,10 +42,8 @@ def _grade(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
 
 
 def _list(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    from dojo.cli import katas, selection
-    from dojo.content import catalog
+    from dojo.cli import katas
 
-    selection.relocate(catalog.katas().values())
     return katas.show_list()
 
 
@@ -76,11 +75,8 @@ def _reset(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
 
 
 def _build(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    from dojo.cli import selection
     from dojo.content import build, catalog, master
 
-    if not args.check:
-        selection.relocate(catalog.katas().values())
     clean, said = build.build(check=args.check)
     print("\n".join(said or ["stubs and notebooks are what the masters give"]))
     if not args.check:
@@ -315,3 +311,26 @@ COMMANDS = {
         MAINTAIN, "make stubs and notebooks from the masters", arguments.build, _build, (("", ""), ("--check", ""))
     ),
 }
+
+# Sessions for those who work on the project.
+NOX_ALONE = ("tests", "proof", "attacks", "lint", "bench", "mutants", "soak")
+
+
+def overview() -> str:
+    """What there is to do, what a learner needs first at the top."""
+    lines = [
+        f"usage: {typed('COMMAND [WORDS]')}",
+        "",
+        "Katas of the modern language model, with graders whose verdict is right.",
+        "Begin with the first:",
+        "",
+        f"  {typed('grade softmax')}",
+    ]
+    width = max(map(len, COMMANDS))
+    for heading in dict.fromkeys(command.heading for command in COMMANDS.values() if command.heading != MAINTAIN):
+        told = {name: command.help for name, command in COMMANDS.items() if command.heading == heading}
+        told |= {"lab": "open them in JupyterLab: nox -s lab"} if heading == NOTEBOOKS else {}
+        lines += ["", heading, *(f"  {name:{width}}  {what}" for name, what in told.items())]
+    hidden = [name for name, command in COMMANDS.items() if command.heading == MAINTAIN]
+    lines += ["", MAINTAIN, f"  {', '.join([*hidden, *NOX_ALONE])}: see `nox --list`", ""]
+    return "\n".join([*lines, f"`{typed('COMMAND --help')}` explains one."])

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dojo.cli.selection import check_files, relocate
+from dojo.cli.selection import check_files
 from dojo.content import catalog, files, sync
 from dojo.content.catalog import Kata, Trouble, typed
 from dojo.grading.options import Entry, Options, fresh_seed, read
@@ -77,7 +77,7 @@ def main(args: argparse.Namespace) -> int:
     if args.repro:
         _write_script(args, katas, verdicts)
     _write_files(args, verdicts, piped)
-    if args.junit or args.sarif or args.github:
+    if args.junit or args.github:
         _tell_ci(args, entries, verdicts)
     if _counts(args):
         _record(entries, verdicts)
@@ -129,7 +129,7 @@ def _write_files(args: argparse.Namespace, verdicts: list[Verdict], piped: bool)
 
 def _tell_ci(args: argparse.Namespace, entries: list[Entry], verdicts: list[Verdict]) -> None:
     """The verdicts in the forms that a CI reads."""
-    from dojo.verdict.page import junit, sarif
+    from dojo.verdict.page import junit
     from dojo.verdict.page.findings import findings
 
     pairs = zip(entries, verdicts, strict=True)
@@ -137,9 +137,6 @@ def _tell_ci(args: argparse.Namespace, entries: list[Entry], verdicts: list[Verd
     if args.junit:
         files.write_atomic(args.junit, junit.of_run(verdicts).encode("utf-8", "replace"))
         print(f"{args.junit} holds the checks as JUnit XML", file=sys.stderr)
-    if args.sarif:
-        files.write_atomic(args.sarif, sarif.of_run(verdicts, found))
-        print(f"{args.sarif} holds the failing lines as SARIF", file=sys.stderr)
     if args.github:
         print("\n".join(github.annotated(found)), flush=True)
         if path := os.environ.get("GITHUB_STEP_SUMMARY"):
@@ -165,7 +162,6 @@ def _entry(kata: Kata, args: argparse.Namespace) -> Entry:
     if args.attempt is not None:
         entry = Entry.of_file(kata, _attempt(args, kata))
         return replace(entry, others=_others(args.attempt, kata)) if args.attempt.is_dir() else entry
-    relocate([kata])
     check_files([kata])
     changed = not kata.stub.exists() or "notebook" in sync.pending(kata)
     if changed and (said := sync.sync(kata, opened=True)):

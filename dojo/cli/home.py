@@ -36,8 +36,8 @@ from dojo.verdict.screen.text import filled
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dojo.practice.progress import Standing
     from dojo.practice.schedule.plans import Due, Plan
+    from dojo.practice.schedule.standing import Standing
 
 COMMANDS = {"s": "show", "g": "grade", "w": "watch", "h": "hint", "r": "reveal", "m": "mock"}  # of the kata picked
 OVERVIEWS = {"n": "next", "p": "plan", "l": "list", "?": "help"}
@@ -125,7 +125,7 @@ def main() -> int:
 
 def _overview(practice: Practice, console: Console) -> None:
     """The screen without keys: where the user stands, the tracks, and the commands."""
-    from dojo.cli.main import overview
+    from dojo.cli.commands import overview
 
     plain = console.options.ascii_only
     for line in [*practice.head(), Text(), *(practice.bar(track, plain) for track in practice.tracks()), Text()]:

@@ -16,14 +16,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dojo.cli.selection import check_files, relocate
+from dojo.cli.selection import check_files
 from dojo.content import catalog, master
 from dojo.content.catalog import ROOT, Kata, Trouble, typed
 from dojo.practice import lesson, progress
 from dojo.practice.database import Unreadable
-from dojo.practice.progress import Standing, State
 from dojo.practice.schedule import plans
 from dojo.practice.schedule.plans import Plan, Task
+from dojo.practice.schedule.standing import Standing, State
 from dojo.verdict.screen.markdown import page
 from dojo.verdict.screen.terminal import Screen
 from dojo.verdict.screen.text import filled
@@ -212,7 +212,6 @@ def reset(words: list[str], yes: bool = False) -> int:
         if said.strip().lower() not in ("y", "yes"):
             print("nothing was done")
             return 1
-    relocate(katas)
     check_files(katas)
     for kata in katas:
         print(filled(progress.reset(kata), sys.stdout), flush=True)

@@ -7,11 +7,8 @@ import os
 import sys
 from typing import NoReturn
 
-from dojo.cli.commands import COMMANDS, MAINTAIN, NOTEBOOKS, Command
+from dojo.cli.commands import COMMANDS, Command, overview
 from dojo.content.catalog import STARTED_BY, Trouble, typed
-
-# Sessions for those who work on the project.
-NOX_ALONE = ("tests", "proof", "attacks", "lint", "bench", "mutants", "soak")
 
 
 def script() -> int:
@@ -91,26 +88,6 @@ def _examples(name: str, command: Command) -> str:
     width = max((len(line) for line, _ in rows), default=0)
     lines = [f"  {line:{width}}  {remark}".rstrip() for line, remark in rows]
     return "\n".join([*(["examples:"] if lines else []), *lines, *(["", command.remark] if command.remark else [])])
-
-
-def overview() -> str:
-    """What there is to do, what a learner needs first at the top."""
-    lines = [
-        f"usage: {typed('COMMAND [WORDS]')}",
-        "",
-        "Katas of the modern language model, with graders whose verdict is right.",
-        "Begin with the first:",
-        "",
-        f"  {typed('grade softmax')}",
-    ]
-    width = max(map(len, COMMANDS))
-    for heading in dict.fromkeys(command.heading for command in COMMANDS.values() if command.heading != MAINTAIN):
-        told = {name: command.help for name, command in COMMANDS.items() if command.heading == heading}
-        told |= {"lab": "open them in JupyterLab: nox -s lab"} if heading == NOTEBOOKS else {}
-        lines += ["", heading, *(f"  {name:{width}}  {what}" for name, what in told.items())]
-    hidden = [name for name, command in COMMANDS.items() if command.heading == MAINTAIN]
-    lines += ["", MAINTAIN, f"  {', '.join([*hidden, *NOX_ALONE])}: see `nox --list`", ""]
-    return "\n".join([*lines, f"`{typed('COMMAND --help')}` explains one."])
 
 
 def _unknown(name: str) -> str:

@@ -1,18 +1,16 @@
-"""The katas that a command line names. Files of theirs that lie at an old place are brought to the new one first."""
+"""The katas that a command line names."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 
-from dojo.content import catalog, files, relocation
+from dojo.content import catalog, files
 from dojo.content.catalog import Kata, Trouble
 
 
 def selected(words: list[str]) -> list[Kata]:
     """The katas that the words name, each a kata, a track or `all`. Raises Trouble."""
     katas = catalog.select(words)
-    relocate(katas)
     check_files(katas)
     return katas
 
@@ -20,7 +18,6 @@ def selected(words: list[str]) -> list[Kata]:
 def selected_one(word: str) -> Kata:
     """The one kata of that name. Raises Trouble."""
     kata = catalog.one(word)
-    relocate([kata])
     check_files([kata])
     return kata
 
@@ -31,9 +28,3 @@ def check_files(katas: Iterable[Kata]) -> None:
         for path in (kata.stub, kata.notebook):
             if why := files.fault(path):
                 raise Trouble(f"{kata.say(path)} {why}")
-
-
-def relocate(katas: Iterable[Kata]) -> None:
-    """Bring files from the old place to the new one, and say so."""
-    for said in relocation.relocate(katas):
-        print(f"dojo: {said}", file=sys.stderr, flush=True)

@@ -148,11 +148,6 @@ def _why_not_ours(kata: Kata) -> str:
     return f"{kata.say(kata.stub)} or its notebook has been worked in"
 
 
-def is_fresh_script(kata: Kata, text: str, book: Path) -> bool:
-    """Whether a script's text is what some build wrote: the build of this notebook, or one of today."""
-    return _stub_mark(text) in (_marks(_read_notebook(book) or {}).get("stub"), _stub_mark(stub_text(kata)))
-
-
 def is_fresh_notebook(path: Path, wanted: NotebookNode | None = None) -> bool:
     """Whether nobody has put work into a notebook: it has no outputs, and the cells that some build wrote."""
     found = _read_notebook(path)

@@ -16,7 +16,6 @@ from dojo.content import build, files, master
 from dojo.content.catalog import Kata, Trouble, typed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from nbformat import NotebookNode
@@ -77,19 +76,6 @@ def record(kata: Kata, made: str | None = None) -> None:
     now = {"script": files.digest(kata.stub.read_bytes()), "notebook": files.digest(kata.notebook.read_bytes())}
     before = {"made": agreed["made"]} if (agreed := _agreed(kata)) and "made" in agreed else {}
     files.update_state(_state(kata), kata.name, now | ({"made": now[made]} if made else before))
-
-
-def has_changed(kata: Kata, side: str, path: Path) -> bool:
-    """Whether what is in a file is another text than that side's when both last agreed."""
-    return (_agreed(kata) or {}).get(side) != files.digest(path.read_bytes())
-
-
-def take_as_agreed(kata: Kata, sides: Iterable[str]) -> None:
-    """Remember these sides as they are now, and the others as they were when both last agreed."""
-    paths = {"script": kata.stub, "notebook": kata.notebook}
-    now = {side: files.digest(paths[side].read_bytes()) for side in sides if paths[side].exists()}
-    if now:
-        files.update_state(_state(kata), kata.name, (_agreed(kata) or {}) | now)
 
 
 def _truth(kata: Kata, script: bytes | None, book: bytes | None, source: str | None, agreed: dict | None) -> str | None:

@@ -11,8 +11,8 @@ from dojo.content import catalog
 from dojo.content.catalog import Kata, typed
 from dojo.practice import database, progress
 from dojo.practice.database import Aid, Attempt
-from dojo.practice.progress import Standing, State
 from dojo.practice.schedule import repetition
+from dojo.practice.schedule.standing import Standing, State
 from dojo.verdict.page.html import css_class, esc, verdict_section, write
 
 STYLES = {State.NOT_STARTED: "none", State.PASSED: "ok", State.FAILED_SINCE: "bad"}

@@ -18,8 +18,9 @@ from dojo.grading.options import fresh_seed, read
 from dojo.practice import history, progress
 from dojo.practice.database import HINT, Help
 from dojo.practice.interview import questions, scorecard, timed_session
+from dojo.practice.interview.runner import Runner, run_until_deadline
 from dojo.practice.interview.status_line import keys
-from dojo.practice.interview.timed_session import End, Runner, TimedSession
+from dojo.practice.interview.timed_session import End, TimedSession
 from dojo.verdict.screen.text import filled
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ def write_code(
     files = " and ".join(known[name].say(held.path(name)) for name in held.katas)
     told = SILENT if held.silent else f"Every save of {files} is graded."
     print(filled(f"\n{spoken(held.left)} from now. {told}\n{keys(held)}\n", sys.stdout), flush=True)
-    end = timed_session.hold(runner)
+    end = run_until_deadline(runner)
     if not args.no_record:
         taken = [(name, number) for name, count in held.hints.items() for number in range(1, count + 1)]
         progress.note(Help(time.time(), name, HINT, number) for name, number in taken)

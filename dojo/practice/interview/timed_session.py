@@ -1,32 +1,24 @@
 """Timed sessions, graded on every save: what mock interviews and bug hunts have in common.
 
 A session has a folder of its own. Its state is written as it goes, so that one that was cut off goes on with the time
-that was left. It runs as the one test of this module, `test_session`, and pytest-timeout ends it at the deadline.
+that was left; `runner` runs it.
 """
 
 from __future__ import annotations
 
 import json
-import select
-import shutil
-import sys
 import time
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dojo.content import catalog, files, master
+from dojo.content import catalog, files
 from dojo.content.catalog import Kata, Trouble
 from dojo.grading.options import Entry
-from dojo.practice.interview.status_line import clock, status
-from dojo.verdict.screen.text import clean, encodable
 from dojo.verdict.types import Outcome, Tier
 
 if TYPE_CHECKING:
-    from dojo.grading.resident import ResidentGrader
-    from dojo.grading.run import ScriptRun
-    from dojo.verdict.screen.terminal import Screen
     from dojo.verdict.types import Verdict
 
 STATE = "interview.json"
@@ -175,171 +167,3 @@ def begin(
         files.write_atomic(session.path(kata.name), sources[kata.name])
     session.save()
     return session
-
-
-class Runner:
-    """Runs a session: files are watched, saves graded, keys heard, and the clock runs."""
-
-    def __init__(self, session: TimedSession, grader: ResidentGrader, screen: Screen) -> None:
-        from dojo.content.watcher import Saves
-
-        self.session, self.grader, self.screen = session, grader, screen
-        self.known = {name: catalog.katas()[name] for name in session.katas}
-        self.saves = {name: Saves(session.path(name)) for name in session.katas}
-        self.waiting: dict[str, bytes] = {}
-        self.graded: str | None = None  # what the grader is busy with
-        self.listening = True
-        self._status, self._beat, self._saved = "", 0.0, 0.0
-        for kata in self.known.values():
-            grader.prepare(kata)
-
-    def run(self) -> None:
-        """Go on until everything passes or the user ends it; a test's timeout may end it from outside."""
-        session, started, before = self.session, time.monotonic(), self.session.spent
-        try:
-            while session.end is End.OPEN:
-                session.spent = before + time.monotonic() - started
-                self._listen()
-                self._look()
-                if not session.silent and all(map(session.solved, session.katas)):
-                    session.end = End.SOLVED
-                if time.monotonic() - self._beat > HEARTBEAT:
-                    self._beat = time.monotonic()
-                    session.save()
-                self._show_status()
-        except KeyboardInterrupt:
-            pass
-        finally:
-            session.spent = before + time.monotonic() - started
-            self._wipe()
-            session.save()
-
-    def _look(self) -> None:
-        """Grade what has been saved, one file at a time; this is where the loop waits."""
-        for name, saves in self.saves.items():
-            content = saves.new()
-            if content is not None:
-                self.waiting[name] = content
-        if self.graded is None:
-            if not self.waiting:
-                time.sleep(0.02)
-                return
-            name, _ = next(iter(self.waiting.items()))
-            del self.waiting[name]
-            self._begin(name)
-            return
-        verdict = self.grader.verdict(0.02, self._heard)
-        if verdict is not None:
-            name, self.graded = self.graded, None
-            self._note(name, verdict)
-
-    def _begin(self, name: str) -> None:
-        try:
-            entry = self.session.entry(name)
-        except Trouble as trouble:
-            self._say(f"dojo: {trouble}")
-            return
-        fresh = entry.source == self.session.handed_out.get(name) and self.session.last(name) is None
-        if fresh or master.is_untouched(self.known[name], entry.source):
-            return  # it is being read: nothing is graded before the first save
-        self.graded, self._saved = name, self.session.spent
-        self.grader.begin(entry, script=self.session.silent)
-
-    def _heard(self, run: ScriptRun) -> None:
-        """Show what a file said when it was run, and whether its own asserts hold."""
-        name = self.graded or ""
-        word = "is wrong on the example you gave" if run.outcome == "wrong" else run.outcome
-        self.session.ran[name] = run.outcome
-        said = f"{clock(self._saved)} · {name} {word}{run.error and ': ' + run.error}"
-        printed = [f"  │ {line}" for line in clean(f"{run.printed}\n{run.lines}") if line]
-        cut = [f"  … {len(printed) - SHOWN} lines before"] if len(printed) > SHOWN else []
-        self._say(encodable("\n".join([*clean(said), *cut, *printed[-SHOWN:]]), sys.stdout))
-
-    def _note(self, name: str, verdict: Verdict) -> None:
-        self.session.note(name, verdict, self._saved)
-        if not self.session.silent:
-            self._wipe()
-            self.screen.failures(verdict)
-        self.session.save()
-
-    def _listen(self) -> None:
-        """Take what the user typed, a line at a time."""
-        try:
-            while self.listening and select.select([sys.stdin], [], [], 0)[0]:
-                line = sys.stdin.readline()
-                if not line:
-                    self.listening = False
-                word = line.strip().lower()
-                if word in ("q", "quit"):
-                    self.session.end = End.ENDED
-                elif word in ("h", "hint"):
-                    self._hint()
-        except (OSError, ValueError):
-            self.listening = False  # no keyboard here
-
-    def _hint(self) -> None:
-        name = next((name for name in self.session.katas if not self.session.solved(name)), None)
-        if name is None:
-            return
-        if self.session.real:
-            self._say("An interview has no hints: ask nothing that a colleague would not tell.")
-            return
-        hints, taken = master.hints(self.known[name]), self.session.hints.get(name, 0)
-        if taken >= len(hints):
-            self._say(f"{name} has no more hints than the {len(hints)} you have seen.")
-            return
-        self.session.hints[name] = taken + 1
-        self._wipe()
-        self.screen.markdown(f"{name}, hint {taken + 1} of {len(hints)}: {hints[taken]}\n")
-
-    def _say(self, text: str) -> None:
-        self._wipe()
-        print(text, flush=True)
-
-    def _show_status(self) -> None:
-        """One line that stays where it is."""
-        if not sys.stdout.isatty():
-            return
-        line = status(self.session, bool(self.graded), shutil.get_terminal_size().columns - 1)
-        if line != self._status:
-            self._status = line
-            sys.stdout.write(f"\r\x1b[2K{line}")
-            sys.stdout.flush()
-
-    def _wipe(self) -> None:
-        if self._status and sys.stdout.isatty():
-            sys.stdout.write("\r\x1b[2K")
-            sys.stdout.flush()
-        self._status = ""
-
-
-def hold(runner: Runner) -> End:
-    """Run a session under pytest, where its timeout is the deadline."""
-    import pytest
-
-    class Plugin:
-        """Hands the runner to the test, and keeps pytest's own words off the screen."""
-
-        @pytest.fixture
-        def runner(self) -> Runner:
-            return runner
-
-        @pytest.hookimpl(tryfirst=True)
-        def pytest_report_teststatus(self, report: Any) -> tuple[str, str, str]:
-            return "", "", ""
-
-    session = runner.session
-    words = [__file__, "-o", f"python_files={Path(__file__).name}", "-c", "/dev/null", f"--rootdir={catalog.ROOT}"]
-    words += ["--disable-plugin-autoload", "-p", "pytest_timeout", "-p", "no:cacheprovider"]
-    words += [f"--timeout={session.left}", "--timeout-method=signal"]
-    words += ["-s", "-qq", "--tb=no", "--no-header", "--no-summary"]
-    pytest.main(words, plugins=[Plugin()])
-    if session.end is End.OPEN and session.left < 0.5:
-        session.end = End.TIME
-    session.save()
-    return session.end
-
-
-def test_session(runner: Runner) -> None:
-    """The one test of a session."""
-    runner.run()

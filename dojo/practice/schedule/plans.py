@@ -19,7 +19,7 @@ from dojo.practice.schedule.repetition import replayed, sittings
 
 if TYPE_CHECKING:
     from dojo.practice.database import Attempt
-    from dojo.practice.progress import Standing
+    from dojo.practice.schedule.standing import Standing
 
 RATED = {
     "Again": "passed after the solution was shown",

@@ -20,8 +20,7 @@ class Finding:
 
     path: str  # the attempt's file, as the user calls it
     line: int | None  # counted from 1; none in a notebook, whose lines are not those of its file
-    rule: str  # what must hold, for a program
-    title: str  # and for a reader, with the kata and what came of it
+    title: str  # the kata, what must hold and what came of it
     message: str
     outcome: Outcome | None  # none of a file that cannot be graded
 
@@ -34,7 +33,7 @@ def findings(verdict: Verdict, source: str) -> list[Finding]:
     where = _Lines(verdict.attempt, source)
     if verdict.verdict == "broken":
         line = where.named(verdict.message) or 1
-        return [_finding(verdict, line, "can_be_graded", "cannot be graded", verdict.message, None)]
+        return [_finding(verdict, line, "cannot be graded", verdict.message, None)]
     found = []
     for cause in causes(verdict.checks):
         check = cause.check
@@ -42,15 +41,14 @@ def findings(verdict: Verdict, source: str) -> list[Finding]:
             title = f"{readable(check.name, check.outcome is Outcome.WRONG)}: {check.outcome}"
             equals = [f"equals “{check.diagnosis}”"] if check.diagnosis else []
             said = "\n".join(filter(None, [*equals, check.message, cause.also]))
-            rule = check.name.partition("[")[0]
-            found.append(_finding(verdict, where.of(check), rule, title, said, check.outcome))
+            found.append(_finding(verdict, where.of(check), title, said, check.outcome))
     return found
 
 
-def _finding(verdict: Verdict, line: int, rule: str, title: str, said: str, outcome: Outcome | None) -> Finding:
+def _finding(verdict: Verdict, line: int, title: str, said: str, outcome: Outcome | None) -> Finding:
     shown = None if verdict.attempt.endswith(".ipynb") else line
     title = title if title.startswith(f"{verdict.kata}: ") else f"{verdict.kata}: {title}"
-    return Finding(verdict.attempt, shown, f"{verdict.kata}/{rule}", title, said or title, outcome)
+    return Finding(verdict.attempt, shown, title, said or title, outcome)
 
 
 class _Lines:
