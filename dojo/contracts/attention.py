@@ -98,8 +98,9 @@ class SoftmaxContract(Contract):
             more = exact.with_params(**grown) if grown else exact.with_inputs(v=1.01 * exact.inputs["v"])
             return (once := self.expected(exact)), 100 * (self.expected(more) - once)
 
-        asked = (made.init, made.params, made.inputs)
-        expected, attended = remembered((type(self).__qualname__, "attended", *map(value_key, asked)), answers)
+        mine, asked = type(self), (made.init, made.params, made.inputs)
+        key = (mine.__module__, mine.__qualname__, "attended", *map(value_key, asked))
+        expected, attended = remembered(key, answers)
         got = self.run(attempt, "one_value_for_many_keys", made, dtype).double()
         if got.shape != expected.shape:
             fail("the result has the right shape", f"got {tuple(got.shape)} for {tuple(expected.shape)}")

@@ -16,6 +16,7 @@ from dojo.contracts.checks.assertions import Wrong, fail, tensor
 from dojo.contracts.checks.inputs import Call, Draw
 from dojo.contracts.harness import bare, core, half_precisions, robust
 from dojo.contracts.module import ModuleContract
+from dojo.judge.protocol import Message
 from dojo.judge.proxy import Attempt, Module
 from dojo.verdict.types import Label, Section
 
@@ -57,11 +58,8 @@ class DropoutContract(ModuleContract):
     def test_training_drops_at_random(self, attempt: Attempt, draw: Draw) -> None:
         call = type(self).dropping(draw, 0.5)
         told = "in training mode, dropout=0.5"
-        module = self.ready(attempt, call).train()
-        args, kwargs = self.arguments(call.to(attempt.device))
-        with torch.no_grad(), self.case_context(attempt, told, call):
-            replies = [module.request(args, kwargs, watch=number == 0) for number in range(2)]
-            first, second = (tensor(reply["value"], attempt.device) for reply in replies)
+        replies = self.in_training(attempt, call, 2, told)
+        first, second = (reply["value"] for reply in replies)
         if "the seed of torch's random generator" in replies[0]["changed"]:
             fail("dropout seeds no generator: it draws anew in every call", f"{told}: a call set the seed")
         if first.shape == second.shape and torch.equal(first, second):
@@ -170,12 +168,16 @@ class DropoutContract(ModuleContract):
 
     def noisy(self, attempt: Attempt, call: Call, count: int, told: str) -> list[Tensor]:
         """Results of one module in training mode. They start from a seeded generator, so that runs see the same."""
+        return [reply["value"] for reply in self.in_training(attempt, call, count, told)]
+
+    def in_training(self, attempt: Attempt, call: Call, count: int, told: str) -> list[Message]:
+        """The answers of one module in training mode, tensors all of them; the first call is watched."""
         module = self.ready(attempt, call).train()
         args, kwargs = self.arguments(call.to(attempt.device))
         asked = {"do": "call", "target": module.target, "args": args, "kwargs": kwargs}
         with torch.no_grad(), self.case_context(attempt, told, call):
-            replies = attempt.ask_each([(module, asked | {"watch": number == 0}) for number in range(count)])
-            return [tensor(reply["value"], attempt.device) for reply in replies]
+            replies = [*attempt.ask_each([(module, asked | {"watch": number == 0}) for number in range(count)])]
+            return [reply | {"value": tensor(reply["value"], attempt.device)} for reply in replies]
 
     def exact(self, attempt: Attempt, draw: Draw, call: Call, training: bool, told: str) -> None:
         """Hold one call in this mode against the oracle."""

@@ -22,9 +22,8 @@ PROMISED = re.compile(
     "tables_lose_nothing|takes_device_and_dtype|device_it_was_moved_to|by_name|holds_exactly|are_refused|must_divide|"
     "hard_cases|construction_takes_no_more|bfloat16|Testtest::"
 )
-FOLLOWS = re.compile(
-    f"{PROMISED.pattern}|gets_zeros|::test_any_|whole_numbers|divided_by_0|unlikely"
-)  # what compares results fails with them
+# What compares results fails with them.
+FOLLOWS = re.compile(f"{PROMISED.pattern}|gets_zeros|::test_any_|whole_numbers|divided_by_0|unlikely")
 PARAMETERS = re.compile("holds_exactly")  # a module that has others can be given no values
 TIES = {  # words of a claim, and the checks that hold it
     r"shape|`\(\.\.\.|\(batch|comes? from|head_dim`|formula|last dimension|integers|int32": "values",

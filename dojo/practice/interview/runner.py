@@ -17,7 +17,6 @@ from dojo.content.catalog import Trouble
 from dojo.practice.interview.status_line import clock, status
 from dojo.practice.interview.timed_session import End, TimedSession
 from dojo.verdict.screen.text import clean, encodable
-from dojo.verdict.types import Outcome
 
 if TYPE_CHECKING:
     from dojo.grading.resident import ResidentGrader
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from dojo.verdict.screen.terminal import Screen
     from dojo.verdict.types import Verdict
 
-STOPPED = (Outcome.CRASHED, Outcome.TIMED_OUT, Outcome.SKIPPED)
 SHOWN = 20  # lines of what a file printed
 HEARTBEAT = 2.0  # seconds between two writings of the state
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 STATE = "interview.json"
 STOPPED = (Outcome.CRASHED, Outcome.TIMED_OUT, Outcome.SKIPPED)
-SHOWN = 20  # lines of what a file printed
-HEARTBEAT = 2.0  # seconds between two writings of the state
 
 
 class End(StrEnum):
