@@ -116,9 +116,13 @@ class Subject:
                 _faults_of_bugs[key] = fault_of(item, self._planted, self.reference, **cases)
         return _faults_of_bugs[key]
 
-    def shows_in_values(self) -> Callable[[Bug], bool] | None:
-        """Whether a bug shows in the first case of the first check, where the attempt passes that."""
-        first = next(self.passed(Tier.CORE), None)
+    def shows_in_values(self, tier: Tier) -> Callable[[Bug], bool] | None:
+        """Whether a bug shows in the first case of the first check that the attempt passes.
+
+        For a failed check of core no other is run before its turn: it is one that has passed already, or none.
+        """
+        done = (item for item in self.items if self.has_passed(item) and tier_of(item) is Tier.CORE)
+        first = next(done if tier is Tier.CORE else self.passed(Tier.CORE), None)
         case = next(iter(getattr(first.cls, "cases", ())), "") if first else ""
         if first is None or not case:
             return None
@@ -131,7 +135,7 @@ class Subject:
         for item in mine:
             check = self.checks.get(item.nodeid)
             if check is not None and check.outcome is not Outcome.GRADER_ERROR:
-                passes = check.outcome is Outcome.PASSED
+                passes = self.has_passed(item)
             elif self.attempt.timeouts:
                 continue  # it must not use up the patience with an attempt that hangs
             else:
@@ -140,6 +144,11 @@ class Subject:
                 passes = self._passes[item.nodeid]
             if passes:
                 yield item
+
+    def has_passed(self, item: pytest.Function) -> bool:
+        """Whether the attempt has been graded by this check, and passed it."""
+        check = self.checks.get(item.nodeid)
+        return check is not None and check.outcome is Outcome.PASSED
 
     def _passes_now(self, item: pytest.Function) -> bool:
         with suppress(Exception):
@@ -351,7 +360,8 @@ class Judging(GraderPlugin):
             check.sections.append(Section(Label.DIAGNOSIS, told))
         elif self.options.diagnose and not self.options.debug and not of_a_test(item) and not clocked(item):
             subject.failed[item.nodeid] = fault
-            ruled_out = subject.shows_in_values() if check.tier is Tier.ROBUST else None
+            dear = check.tier is Tier.ROBUST or not fault.case  # of a check with cases one alone is asked first
+            ruled_out = subject.shows_in_values(check.tier) if dear else None
             bug = subject.diagnosis.of(item, fault, subject.passed(), ruled_out)
             if bug is not None:
                 check.diagnosis = bug.name
