@@ -116,13 +116,15 @@ class Subject:
                 _faults_of_bugs[key] = fault_of(item, self._planted, self.reference, **cases)
         return _faults_of_bugs[key]
 
-    def shows_in_values(self, tier: Tier) -> Callable[[Bug], bool] | None:
-        """Whether a bug shows in the first case of the first check that the attempt passes.
+    def shows_in_values(self, failed: pytest.Function) -> Callable[[Bug], bool] | None:
+        """Whether a bug shows in the first case of the first check of core that the attempt passes.
 
-        For a failed check of core no other is run before its turn: it is one that has passed already, or none.
+        For one of core that failed no other is run before its turn: it is one of the same callable that has passed
+        already, or none.
         """
-        done = (item for item in self.items if self.has_passed(item) and tier_of(item) is Tier.CORE)
-        first = next(done if tier is Tier.CORE else self.passed(Tier.CORE), None)
+        before = [each for each in self.items if each.cls is failed.cls and tier_of(each) is Tier.CORE]
+        done = (each for each in before if (check := self.checks.get(each.nodeid)) and check.outcome is Outcome.PASSED)
+        first = next(done if failed in before else self.passed(Tier.CORE), None)
         case = next(iter(getattr(first.cls, "cases", ())), "") if first else ""
         if first is None or not case:
             return None
@@ -135,7 +137,7 @@ class Subject:
         for item in mine:
             check = self.checks.get(item.nodeid)
             if check is not None and check.outcome is not Outcome.GRADER_ERROR:
-                passes = self.has_passed(item)
+                passes = check.outcome is Outcome.PASSED
             elif self.attempt.timeouts:
                 continue  # it must not use up the patience with an attempt that hangs
             else:
@@ -144,11 +146,6 @@ class Subject:
                 passes = self._passes[item.nodeid]
             if passes:
                 yield item
-
-    def has_passed(self, item: pytest.Function) -> bool:
-        """Whether the attempt has been graded by this check, and passed it."""
-        check = self.checks.get(item.nodeid)
-        return check is not None and check.outcome is Outcome.PASSED
 
     def _passes_now(self, item: pytest.Function) -> bool:
         with suppress(Exception):
@@ -361,7 +358,7 @@ class Judging(GraderPlugin):
         elif self.options.diagnose and not self.options.debug and not of_a_test(item) and not clocked(item):
             subject.failed[item.nodeid] = fault
             dear = check.tier is Tier.ROBUST or not fault.case  # of a check with cases one alone is asked first
-            ruled_out = subject.shows_in_values(check.tier) if dear else None
+            ruled_out = subject.shows_in_values(item) if dear else None
             bug = subject.diagnosis.of(item, fault, subject.passed(), ruled_out)
             if bug is not None:
                 check.diagnosis = bug.name
