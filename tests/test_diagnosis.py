@@ -34,8 +34,10 @@ def diagnosis(table: dict[str, dict[str, str]]) -> Diagnosis[str]:
 
 
 def told(found: Diagnosis[str], failures: dict[str, str], passed: tuple[str, ...] = ()) -> list[str | None]:
-    bugs = [found.of(check, fault(facts), passed) for check, facts in failures.items()]
-    return [bug.name if bug else None for bug in bugs]
+    for check, facts in failures.items():
+        found.see(check, fault(facts))
+    named = found.named(passed)
+    return [named[check].name if check in named else None for check in failures]
 
 
 def test_the_bug_that_fails_alike_is_told_in_every_check() -> None:

@@ -180,8 +180,10 @@ def _misdiagnosed(
         faults = {check: _fault(outcomes[name].get(check)) for check in checks}
         ran = [check for check, tier in checks.items() if tier is not Tier.FAST and check in outcomes[name]]
         passed = [check for check in ran if not faults[check]]
-        told = (diagnosis.of(check, fault, passed) for check, fault in faults.items() if fault)
-        told_as = {other.name for other in told if other}
+        for check, fault in faults.items():
+            if fault:
+                diagnosis.see(check, fault)
+        told_as = {other.name for other in diagnosis.named(passed).values()}
         if told_as != {name} and bug.note != "raises":
             wrong.append((name, sorted(told_as)))
             unknown |= {(row, check) for row, check in asked if check not in outcomes[row]}

@@ -145,6 +145,11 @@ def one(word: str, root: Path = ROOT) -> Kata:
     return chosen[0]
 
 
+def named(name: str, root: Path = ROOT) -> Kata:
+    """The kata of that very name, read without the others: for a name that this project's own files hold."""
+    return _read(next((root / "solutions").glob(f"*/{name}.py")), root)
+
+
 def _stem(word: str) -> str:
     """A kata's name from its file's, as a shell completes it: katas/positions/rope.py means rope."""
     path = Path(word).absolute()

@@ -49,6 +49,7 @@ def signature_of(master: Path, name: str) -> Signature:
     raise LookupError(f"{master} defines no {name}")
 
 
+@lru_cache(maxsize=64)
 def signature_in(source: str, name: str) -> Signature | None:
     """The signature of what a source calls `name`; None where it defines no such function or class.
 

@@ -31,7 +31,6 @@ class Options:
     debug: bool = False
     diagnose: bool = True
     scripts: bool = False  # make a script of each failing call
-    until_diagnosed: bool = False  # leave out what comes after the first diagnosis
     part: tuple[int, int] = (0, 1)  # (i, n): of the checks only every n-th, from the i-th on
     only: frozenset[str] | None = None  # of the checks only those of these names
 

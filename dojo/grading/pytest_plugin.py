@@ -95,6 +95,14 @@ class Subject:
         left, count = left_in(self.attempt.source, self.reference.source, bugs, mine, outcomes), len(bugs)
         self.mended = f"{count - left} of {count} mended" if left is not None else OTHERWISE.format(count=count)
 
+    def name_bugs(self) -> None:
+        """Tell the known bug, if it is one, in each check that it explains."""
+        if self.failed:
+            for item, bug in self.diagnosis.named(self.passed()).items():
+                check = self.checks[item.nodeid]
+                check.diagnosis = bug.name
+                check.sections.append(Section(Label.DIAGNOSIS, f"equals “{bug.name}”: {bug.why}"))
+
     def _fault_of(self, bug: Bug, item: pytest.Function) -> Fault | None:
         failed = self.failed.get(item.nodeid)
         if failed is None or not failed.case:
@@ -290,8 +298,6 @@ class Judging(GraderPlugin):
         subject = self.subjects[item.path.stem]
         check, started = subject.checks[item.nodeid], time.perf_counter()
         try:
-            if self.options.until_diagnosed and any(each.diagnosis for each in subject.checks.values()):
-                pytest.skip("not run: the mistake is known already")
             yield
         except Fault as fault:
             self.failed(item, subject, check, fault)
@@ -313,8 +319,10 @@ class Judging(GraderPlugin):
             check.seconds = time.perf_counter() - started  # what the mistake is called takes its time too
 
     def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
-        if nextitem is None or nextitem.path != item.path:
-            subject = self.subjects[item.path.stem]
+        if nextitem is None or nextitem.path != item.path or item.session.shouldfail:
+            subject, started = self.subjects[item.path.stem], time.perf_counter()
+            subject.name_bugs()
+            subject.checks[item.nodeid].seconds += time.perf_counter() - started
             # of several judges one counts
             if not (self.options.keyword or self.options.tier) and subject.items[0].nodeid in subject.checks:
                 with suppress(Exception):  # a count more or less is no verdict
@@ -359,10 +367,7 @@ class Judging(GraderPlugin):
             subject.failed[item.nodeid] = fault
             dear = check.tier is Tier.ROBUST or not fault.case  # of a check with cases one alone is asked first
             ruled_out = subject.shows_in_values(item) if dear else None
-            bug = subject.diagnosis.of(item, fault, subject.passed(), ruled_out)
-            if bug is not None:
-                check.diagnosis = bug.name
-                check.sections.append(Section(Label.DIAGNOSIS, f"equals “{bug.name}”: {bug.why}"))
+            subject.diagnosis.see(item, fault, ruled_out)
 
 
 def forget() -> None:

@@ -103,7 +103,7 @@ def bugs_of(kata: Kata, grader: ModuleType | None = None) -> list[Bug]:
     found = {bug.name: bug for bug in known.own}
     source = master.read_text(kata.master)
     for name in known.builds_on:
-        for bug in bugs_of(catalog.katas(kata.root)[name]):
+        for bug in bugs_of(catalog.named(name, kata.root)):
             if bug.name not in known.but and bug.fits(source):
                 found.setdefault(bug.name, bug)
     return list(found.values())
@@ -114,7 +114,7 @@ def equivalents_of(kata: Kata) -> list[Equivalent]:
     grader = catalog.load(kata.grader)
     found = list(getattr(grader, "EQUIVALENT", ()))
     for name in grader.BUGS.builds_on:
-        found += equivalents_of(catalog.katas(kata.root)[name])
+        found += equivalents_of(catalog.named(name, kata.root))
     return found
 
 

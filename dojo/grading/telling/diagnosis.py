@@ -12,7 +12,8 @@ from dojo.verdict.types import Label, Outcome
 # A kata's diagnosis may run every known bug through one check, and as many more as this. What it has not found by then
 # it leaves out. No clock has a say: a busy machine gives the same diagnosis.
 MORE_QUESTIONS = 110
-KEPT = 20  # of these questions, for the failed checks that follow: they tell apart what checks that pass do not
+KEPT = 20  # of these questions, for the failed checks: which of them the bug that is left fails alike
+MOST_NARROWING = 10  # failed checks that tell apart several bugs, before checks that pass do
 MOST_TWICE = 40  # bugs that are all tried on a second check after none has failed the first alike
 ENOUGH = 2  # checks that no known bug fails alike: the mistake is another one
 DIAGNOSABLE = (Outcome.WRONG, Outcome.CRASHED)
@@ -25,7 +26,7 @@ Check = TypeVar("Check")
 
 
 class Diagnosis(Generic[Check]):
-    """The known bugs of a kata, narrowed down from one failed check to the next.
+    """The known bugs of a kata, narrowed down while its checks fail, and named when all have run.
 
     `outcome(bug, check)` runs the check on the master with the bug in it; it gives the failure, or None for a pass.
     """
@@ -40,50 +41,69 @@ class Diagnosis(Generic[Check]):
         self._failures: list[tuple[Check, Fault]] = []
         self._unknown: set[str] = set()  # exceptions at a line, and parameters, that no known bug has
 
-    def of(
-        self, check: Check, fault: Fault, passed: Iterable[Check], ruled_out: Callable[[Bug], bool] | None = None
-    ) -> Bug | None:
-        """The one known bug that fails this check and those before it in the same way, if there is exactly one.
+    def see(self, check: Check, fault: Fault, ruled_out: Callable[[Bug], bool] | None = None) -> None:
+        """Narrow the bugs down to those that fail this check alike; once some do, the others are out.
 
-        Where several do, those are left out that fail one of the checks which the attempt passes. `passed` is gone
-        through as far as it takes. A check may see so little that a bug equals the attempt there by chance: it is told
-        only if it equals the attempt in the first check that failed too, or in half of all that have.
-        Bugs that are ruled out, as they show in what is cheaper to ask, are not run through this check at all.
+        A check may see so little that a bug equals the attempt there by chance: it counts only if it equals the attempt
+        in the first check that failed too, or in half of all that have. Bugs that are ruled out, as they show in what
+        is cheaper to ask, are not run through this check at all.
         """
         if fault.outcome not in DIAGNOSABLE or (isinstance(fault, Raised) and fault.kind in PYTHONS_OWN):
-            return None
+            return
+        if self._found:
+            self._failures.append((check, fault))
+            return
         dear = self._strange and len(self._suspects) > MOST_TWICE
         if (told := _without_values(fault)) in self._unknown or self._strange >= ENOUGH or dear:
-            return None
-        alike = []
+            return
         if ruled_out is not None:
             self._suspects = [bug for bug in self._suspects if not ruled_out(bug)]
+        alike = []
         for bug in self._suspects:
             if self._exhausted():
-                return None
-            other = self._run(bug, check)
-            if other is not None and same_failure(fault, other):
+                return
+            if self._same(bug, check, fault):
                 alike.append(bug)
-        if len(alike) > 1:
-            for other_check in passed:
-                alike = [bug for bug in alike if self._run(bug, other_check) is None]
-                if len(alike) < 2 or self._exhausted(KEPT):
-                    break
         if told and not alike:
             self._unknown.add(told)  # nor does it speak against what wrong values elsewhere equal
         else:
             self._failures.append((check, fault))
-        self._strange += not alike and not self._found
+        self._strange += not alike
         alike = [bug for bug in alike if self._agrees(bug)]
-        self._found = self._found or bool(alike)
+        self._found = bool(alike)
         self._suspects = alike or self._suspects
-        return alike[0] if len(alike) == 1 else None
+
+    def named(self, passed: Iterable[Check]) -> dict[Check, Bug]:
+        """By failed check the one known bug that fails it alike, where there is exactly one.
+
+        Where several do, those are left out that do not fail alike elsewhere, and then those that fail a check which
+        the attempt passes; `passed` is gone through as far as it takes.
+        """
+        if not self._found:
+            return {}
+        for check, fault in self._failures[: MOST_NARROWING if len(self._suspects) > 1 else 0]:
+            alike = [bug for bug in self._suspects if self._same(bug, check, fault)]
+            self._suspects = alike or self._suspects
+        if len(self._suspects) > 1:
+            for check in passed:
+                self._suspects = [bug for bug in self._suspects if self._run(bug, check) is None]
+                if len(self._suspects) < 2 or self._exhausted(KEPT):
+                    break
+        found = {}
+        for check, fault in self._failures:
+            alike = [] if self._exhausted() else [bug for bug in self._suspects if self._same(bug, check, fault)]
+            if len(alike) == 1:
+                found[check] = alike[0]
+        return found
 
     def _agrees(self, bug: Bug) -> bool:
         """Whether a bug fails as the attempt does where that failed first, or in half of the checks."""
-        outcomes = ((fault, self._run(bug, check)) for check, fault in self._failures)
-        same = [other is not None and same_failure(fault, other) for fault, other in outcomes]
+        same = [self._same(bug, check, fault) for check, fault in self._failures]
         return same[0] or 2 * sum(same) >= len(same)
+
+    def _same(self, bug: Bug, check: Check, fault: Fault) -> bool:
+        other = self._run(bug, check)
+        return other is not None and same_failure(fault, other)
 
     def _exhausted(self, kept: int = 0) -> bool:
         return len(self._known) >= self._questions - kept
