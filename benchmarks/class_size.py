@@ -34,9 +34,8 @@ from benchmarks import subjects  # noqa: E402
 from dojo.cohort import command, copies  # noqa: E402
 from dojo.cohort.engine import Engine, Job, Slot  # noqa: E402
 from dojo.cohort.records import Result  # noqa: E402
-from dojo.content import catalog, files  # noqa: E402
+from dojo.content import catalog, files, proofs  # noqa: E402
 from dojo.content.master import read_text  # noqa: E402
-from dojo.contracts.checks.known_bugs import bugs_of  # noqa: E402
 
 TITLE = "The command itself"
 GRADED = 6  # attempts at each kata, half of them bugs, whose verdicts the students get by turns
@@ -98,7 +97,7 @@ def bases(name: str) -> Iterator[str]:
     kata = catalog.one(name)
     solution = read_text(kata.master)
     right = itertools.cycle(subjects.attempts(kata).values())
-    wrong = itertools.cycle([bug.plant(solution) for bug in bugs_of(kata) if bug.fits(solution)])
+    wrong = itertools.cycle([bug.plant(solution) for bug in proofs.bugs(kata) if bug.fits(solution)])
     return itertools.chain.from_iterable(zip(right, wrong, strict=False))
 
 

@@ -31,9 +31,8 @@ from benchmarks import subjects  # noqa: E402
 from dojo.cohort.engine import Engine, Job, LocalEngine, Slot, results  # noqa: E402
 from dojo.cohort.records import Result, Submitted  # noqa: E402
 from dojo.cohort.store import Store, Terms  # noqa: E402
-from dojo.content import catalog  # noqa: E402
+from dojo.content import catalog, proofs  # noqa: E402
 from dojo.content.master import read_text  # noqa: E402
-from dojo.contracts.checks.known_bugs import bugs_of  # noqa: E402
 from dojo.judge import sandbox  # noqa: E402
 from dojo.judge.fork_server import ForkServer  # noqa: E402
 
@@ -97,7 +96,7 @@ def students(count: int, names: list[str]) -> Iterator[tuple[tuple[str, str], Su
         kata = catalog.one(name)
         solution = read_text(kata.master)
         right = list(subjects.attempts(kata).values())
-        wrong = [bug.plant(solution) for bug in bugs_of(kata) if bug.fits(solution)]
+        wrong = [bug.plant(solution) for bug in proofs.bugs(kata) if bug.fits(solution)]
         turns = itertools.cycle(
             [source for pair in zip(itertools.cycle(right), wrong, strict=False) for source in pair]
         )

@@ -2,7 +2,7 @@
 
     python benchmarks/margins.py [KATA ...] [--seeds 1000] [--dtype float32]
 
-Every case that is graded in this dtype is drawn with each seed, and the solution and the files of tests/attempts are
+Every case that is graded in this dtype is drawn with each seed, and the solution and the right attempts are
 held to the budget as a grading would hold them. The table tells the largest error in units of the allowed one, by kata,
 case and attempt, worst first; it should stay below 0.3, and whatever is above 1 is a right attempt rejected.
 """

@@ -3,7 +3,7 @@
     nox -s mutants -- [KATA ...] [--seed 1] [--out docs/mutants.md]
 
 Each mutant changes one operator, constant, keyword, call or statement of a solution. Those that make the same program
-in another way are equivalent and survive rightly: graders list them as EQUIVALENT, with the reason. Every other
+in another way are equivalent and survive rightly: rows of `wrong.txt` marked `[equivalent]` say why. Every other
 survivor is shown with its line, and is a hole in a grader.
 """
 
@@ -23,8 +23,7 @@ sys.path.insert(0, str(PROJECT))
 import torch  # noqa: E402
 
 from benchmarks import subjects  # noqa: E402
-from dojo.content import catalog, files, master  # noqa: E402
-from dojo.contracts.checks.known_bugs import equivalents_of  # noqa: E402
+from dojo.content import catalog, files, master, proofs  # noqa: E402
 from dojo.grading import parallel  # noqa: E402
 from dojo.grading.options import Entry, Options  # noqa: E402
 from dojo.grading.run import run  # noqa: E402
@@ -200,8 +199,8 @@ def main() -> int:
 
             alive = pool.map([(kata.name, text) for text, _ in made], tell)
             lines = [line for (_, line), survived in zip(made, alive, strict=True) if survived]
-            known = equivalents_of(kata)
-            why = {line: next((e.why for e in known if re.search(e.change, line)), "") for line in lines}
+            known = proofs.equivalents(kata)
+            why = {line: next((e.why for e in known if re.search(e.name, line)), "") for line in lines}
             explained, left = (
                 [(line, why[line]) for line in lines if why[line]],
                 [line for line in lines if not why[line]],

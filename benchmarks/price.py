@@ -2,8 +2,8 @@
 
     python benchmarks/price.py [KATA ...] [--proof]
 
-Lines count as they stand in the files, blank ones too: the master, the grader (its oracle and cases, its bugs), the
-right attempts and the mistakes of the tests. With `--proof` each kata's tests are run, alone and on one processor, and
+Lines count as they stand in the files, blank ones too: the master, the contract, the wrong answers, the right ones, and
+those of the field. With `--proof` each kata's tests are run, alone and on one processor, and
 the processor seconds of all their processes are told, without what starting pytest and the judge takes once for all
 katas. Stubs and notebooks are made from the masters and cost nothing.
 """
@@ -24,7 +24,7 @@ from benchmarks import subjects  # noqa: E402
 from dojo.content import catalog  # noqa: E402
 from dojo.content.catalog import Kata  # noqa: E402
 
-PARTS = ("master", "grader", "of it bugs", "attempts", "mistakes")
+PARTS = ("master", "contract", "wrong", "right", "field")
 
 
 def main() -> int:
@@ -40,7 +40,7 @@ def main() -> int:
     rows = []
     for kata in katas:
         row = [*lines(kata).values()]
-        row.append(sum(row) - lines(kata)["of it bugs"])
+        row.append(sum(row))
         row += [seconds_of(tests_of(kata)) - start] if args.proof else []
         rows.append(row)
         print(f"{kata.name:<20}" + "".join(_cell(value) for value in row), flush=True)
@@ -51,16 +51,14 @@ def main() -> int:
 
 def lines(kata: Kata) -> dict[str, int]:
     """The hand-written lines of a kata by part."""
-    grader = kata.grader.read_text("utf-8").split("\n")
-    starts = [number for number, line in enumerate(grader) if line.startswith("BUGS = ")]
-    ends = [number for number, line in enumerate(grader) if starts and number > starts[0] and line == ")"]
-    tests = PROJECT / "tests"
-    attempts = (tests / "attempts" / kata.track / kata.name).glob("*.py")
-    mistakes = [*(tests / "mistakes" / kata.track).glob(f"{kata.name}.txt")]
-    mistakes += (tests / "mistakes" / kata.track / kata.name).glob("*.py")
-    bugs = ends[0] - starts[0] + 1 if ends else 0
-    counts = (_count([kata.master]), _count([kata.grader]), bugs, _count(attempts), _count(mistakes))
-    return dict(zip(PARTS, counts, strict=True))
+    parts = {
+        "master": [kata.master],
+        "contract": [kata.grader],
+        "wrong": [kata.proofs / "wrong.txt", *kata.proofs.glob("wrong/*.py")],
+        "right": [*kata.proofs.glob("right.txt"), *kata.proofs.glob("right/*.py")],
+        "field": [*kata.proofs.glob("field/*.py")],
+    }
+    return {part: _count(paths) for part, paths in parts.items()}
 
 
 def tests_of(kata: Kata) -> str:

@@ -2,7 +2,7 @@
 
     nox -s soak -- [KATA ...] [--solution 500] [--attempts 200] [--bugs 50] [--load 2] [--out soak.json]
 
-Every solution, every file of tests/attempts and every known bug is graded that many times, two gradings at once on
+Every solution, every right attempt and every known bug is graded that many times, two gradings at once on
 each processor, while other processes keep the cores busy and press on memory. A right attempt that is rejected and a
 bug that passes are written down with their seeds, and so are the margins: the worst error of a right attempt (up to
 0.5 of what is allowed it is told as an upper bound) and the mildest of a bug that changes values (above 10 times that).
@@ -25,9 +25,8 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
 from benchmarks import subjects  # noqa: E402
-from dojo.content import catalog, files  # noqa: E402
+from dojo.content import catalog, files, proofs  # noqa: E402
 from dojo.content.master import read_text  # noqa: E402
-from dojo.contracts.checks.known_bugs import bugs_of  # noqa: E402
 from dojo.grading import parallel  # noqa: E402
 from dojo.grading.options import Entry, Options  # noqa: E402
 from dojo.grading.run import run  # noqa: E402
@@ -48,7 +47,7 @@ def runs_of(kata: catalog.Kata, runs: argparse.Namespace) -> Iterator[tuple[str,
     yield "solution", master, runs.solution
     for name, source in subjects.attempts(kata).items():
         yield f"attempt {name}", source, runs.attempts
-    for bug in bugs_of(kata):
+    for bug in proofs.bugs(kata):
         yield f"bug {bug.name}", bug.plant(master), runs.bugs
 
 

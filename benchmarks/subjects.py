@@ -7,9 +7,8 @@ import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
-from dojo.content import catalog, files
+from dojo.content import catalog, files, proofs
 from dojo.contracts import Contract
-from tests.candidates import right_attempts
 
 
 def chosen(parser: argparse.ArgumentParser, names: list[str]) -> list[catalog.Kata]:
@@ -34,7 +33,7 @@ def timed(kata: catalog.Kata) -> Iterator[tuple[str, type[Contract]]]:
 
 def attempts(kata: catalog.Kata) -> dict[str, str]:
     """The right attempts at a kata besides its solution, by name."""
-    return right_attempts(kata.name)
+    return proofs.right_attempts(kata)
 
 
 def write_section(page: Path, title: str, text: str) -> None:

@@ -11,5 +11,5 @@ def pytest_configure(config: pytest.Config) -> None:
     if any((base.__module__, base.__name__) == ("dojo.grading.pytest_plugin", "GraderPlugin") for base in kinds):
         return
     named = [Path(word.partition("::")[0]).resolve() for word in config.args]
-    name = next((path.stem for path in named if path.suffix == ".py"), "softmax")
+    name = next((path.parent.name for path in named if path.suffix == ".py"), "softmax")
     raise pytest.UsageError(f"a grader runs on an attempt, not by itself: type `nox -s grade -- {name}`")

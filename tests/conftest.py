@@ -21,7 +21,7 @@ from dojo.judge.worker.isolation import confinement
 from dojo.verdict.types import Check, Outcome, Verdict
 
 SEED = 20261120
-collect_ignore = ["attacks", "attempts", "field", "golden", "mistakes", "tests_of_candidates"]  # no tests of ours
+collect_ignore = ["attacks", "golden", "tests_of_candidates"]  # no tests of ours
 os.environ["DOJO_HOME"] = tempfile.mkdtemp(prefix="dojo-tests-")  # what tests do is nobody's history
 CORES = pool.cores()
 COUNT = len(catalog.katas())
@@ -66,8 +66,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def copy_of_project(to: Path) -> Path:
-    """What a user works with, in a folder of its own; tests of a debug kata are held against attempts and mistakes."""
-    for folder in ("dojo", "katas", "solutions", "graders", "notebooks", "tests/attempts", "tests/mistakes"):
+    """What a user works with, in a folder of its own; tests of a debug kata are held against what proves it."""
+    for folder in ("dojo", "katas", "solutions", "graders", "notebooks"):
         shutil.copytree(catalog.ROOT / folder, to / folder)
     shutil.copy(catalog.ROOT / "pyproject.toml", to)
     return to

@@ -93,7 +93,7 @@ def skipped() -> terminal.Step:
 
 
 def _right(name: str) -> str:
-    return sorted((catalog.ROOT / "tests" / "attempts" / "attention" / name).glob("*.py"))[0].read_text()
+    return sorted((catalog.ROOT / "graders" / "attention" / name / "right").glob("*.py"))[0].read_text()
 
 
 def told(shown: str) -> str:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dojo.content import catalog, master
-from dojo.contracts.checks import known_bugs
+from dojo.content import catalog, master, proofs
 from dojo.practice import database, report
 from dojo.verdict.page import html
 from dojo.verdict.types import Verdict
@@ -37,7 +36,7 @@ def right(name: str) -> str:
 
 
 def wrong(name: str) -> str:
-    return known_bugs.bugs_of(catalog.katas()[name])[0].plant(right(name))
+    return proofs.bugs(catalog.katas()[name])[0].plant(right(name))
 
 
 def remembered(verdict: Verdict, ago: float, text: str) -> database.Attempt:

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from dojo.content import catalog, master
+from dojo.content import catalog, master, proofs
 from dojo.content.catalog import Kata, Trouble
 from dojo.contracts.checks.candidate_test.contract import Hunted
-from dojo.contracts.checks.known_bugs import bugs_of
 from dojo.grading.options import Entry, Options
 from dojo.grading.run import run
 from dojo.judge import worker_handle
@@ -32,7 +31,7 @@ HANDED_OUT = {
     "mean_square = wide.square().mean(dim=-1, keepdim=True)": "wide.square().sum(dim=-1, keepdim=True)",
     "normed = wide * torch.rsqrt(mean_square + self.eps)": "wide * torch.rsqrt(mean_square)",
 }
-GRADER = '''
+GRADER = """
 from dojo.contracts import CandidateTest
 
 
@@ -42,12 +41,12 @@ class Testtest(CandidateTest):
         "squared in half precision", "the root rounded to half precision", "the result left in float32",
         "weight starts as zeros", "an explicit dtype ignored", "eps 1e-6 instead of 1e-5", "eps 1e-8 instead of 1e-5",
     )
-    mutants = """
-half of the root  [scaling]
+"""
+MUTANT = """
+half of the root  [mutant scaling]
     the root of the mean square, and nothing else, is what is divided by.
     normed = wide *  →  normed = 0.5 * wide *
 """
-'''
 
 
 @pytest.fixture(scope="module")
@@ -67,17 +66,13 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Kata:
     text += (
         f"        wide = {body}\n\n# %%\ndef test(program):\n    ### BEGIN SOLUTION\n{answer}    ### END SOLUTION\n\n\n"
     )
-    places = {
-        "solutions": text + "# %% [markdown]" + tail,
-        "graders": master.read_text(kata.grader) + GRADER,
-        "katas": "",
-    }
-    for folder, content in places.items():
+    for folder, content in {"solutions": text + "# %% [markdown]" + tail, "katas": ""}.items():
         (root / folder / TRACK).mkdir(parents=True)
         (root / folder / TRACK / "rmsnorm.py").write_text(content)
-    attempts = HERE / "attempts" / "basics"
-    shutil.copytree(attempts / "rmsnorm", root / "tests" / "attempts" / TRACK / "rmsnorm")
-    shutil.copy(attempts / "rmsnorm.txt", root / "tests" / "attempts" / TRACK)
+    proofs_of = root / "graders" / TRACK / "rmsnorm"
+    shutil.copytree(kata.proofs, proofs_of)
+    for name, more in {"contract.py": GRADER, "wrong.txt": MUTANT}.items():
+        (proofs_of / name).write_text((kata.proofs / name).read_text() + more)
     return catalog.katas(root)["rmsnorm"]
 
 
@@ -181,7 +176,9 @@ def grade_with(
 def test_a_good_test_passes_in_a_hunt(server: ForkServer, core: int | None) -> None:
     verdict = grade_with(GOOD, server, core)
     assert verdict.verdict == "passed", told(verdict)
-    names = tuple(bug.name for bug in bugs_of(catalog.katas()["mha"]) if bug.name.startswith(("heads", "soft", "mask")))
+    names = tuple(
+        bug.name for bug in proofs.bugs(catalog.katas()["mha"]) if bug.name.startswith(("heads", "soft", "mask"))
+    )
     names = tuple(name for name in names if "divide" not in name and "half" not in name and "10000" not in name)
     hunted = Hunted(("no scale", "context ignored"), names)
     verdict = grade_with((TESTS / "mha.py").read_text(), server, core, "mha", hunted, keyword="Testtest")
@@ -217,7 +214,7 @@ def test(program):
     torch.manual_seed(1)
     assert torch.equal(module.q_proj.weight, nn.Linear(8, 8, bias=False).weight)
 """
-    hunted = Hunted(("no output projection",), tuple(bug.name for bug in bugs_of(catalog.katas()["mha"])[:10]))
+    hunted = Hunted(("no output projection",), tuple(bug.name for bug in proofs.bugs(catalog.katas()["mha"])[:10]))
     verdict = grade_with(test, server, core, "mha", hunted, keyword="with other initial values")
     assert "it rests on initial values, or on the order of random draws" in told(verdict)
 
@@ -268,6 +265,6 @@ def test_a_test_is_not_asked_for_where_there_is_nothing_to_hold_it_against(
     example: Kata, server: ForkServer, tmp_path: Path
 ) -> None:
     for folder in ("solutions", "graders", "katas"):
-        shutil.copytree(example.root / folder, tmp_path / folder)
+        shutil.copytree(example.root / folder, tmp_path / folder, ignore=shutil.ignore_patterns("right*"))
     with pytest.raises(Trouble, match="1 right programs"):
         with_test.mistakes_for(catalog.katas(tmp_path)["rmsnorm"], 3, 1, server)

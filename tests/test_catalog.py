@@ -48,7 +48,7 @@ def test_a_header_becomes_a_kata(root):
     assert [kata.say(path) for path in (kata.master, kata.stub, kata.grader, kata.notebook)] == [
         "solutions/attention/mha.py",
         "katas/attention/mha.py",
-        "graders/attention/mha.py",
+        "graders/attention/mha/contract.py",
         "notebooks/attention/mha.ipynb",
     ]
 

@@ -8,8 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from dojo.content import catalog, master
-from dojo.contracts.checks.known_bugs import bugs_of
+from dojo.content import catalog, master, proofs
 from dojo.grading.options import Entry, Options, chooser
 from dojo.grading.run import run
 from dojo.judge import worker_handle
@@ -18,7 +17,6 @@ from dojo.verdict import causes
 from dojo.verdict.screen import terminal
 from dojo.verdict.screen.failure import PICTURE
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
-from tests.candidates import mistakes
 from tests.conftest import SEED, on_core
 
 COLUMNS = 80
@@ -170,12 +168,12 @@ def test_verdicts_on_wrong_attempts_fit_a_screen_and_cost_little_more_than_on_th
 ) -> None:
     kata = catalog.katas()[name]
     meter, right = Meter(kata, server, monkeypatch), master.read_text(kata.master)
-    known = {bug.name: bug.plant(right) for bug in bugs_of(kata)}
+    known = {bug.name: bug.plant(right) for bug in proofs.bugs(kata)}
     heights, costs = dict[str, int](), dict[str, tuple[float, float]]()
     with on_core(core):
         meter.grade(right)  # the first grading imports
         base, _ = meter.grade(right)
-        for wrong, source in (known | mistakes(name)).items():
+        for wrong, source in (known | proofs.mistakes(kata)).items():
             spent, verdict = meter.grade(source)
             late = [check.outcome for check in verdict.checks if check.outcome in LATE]
             costs[wrong] = spent, max(3 * base, LITTLE) + sum(map(LATE.__getitem__, late))

@@ -11,10 +11,9 @@ from xml.etree import ElementTree
 import pytest
 
 from dojo.cli import main
-from dojo.content import catalog
+from dojo.content import catalog, proofs
 from dojo.content.catalog import ROOT
 from dojo.content.master import read_text
-from dojo.contracts.checks import known_bugs
 from dojo.verdict.page import github, junit
 from dojo.verdict.page.findings import Finding, findings
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
@@ -77,7 +76,7 @@ def test_a_fault_is_found_at_its_line(graded: Grade, name: str) -> None:
 
 def test_what_a_module_computes_is_in_its_forward_and_one_mistake_is_one_finding(graded: Grade) -> None:
     kata = catalog.katas()["rmsnorm"]
-    source = known_bugs.bugs_of(kata)[0].plant(read_text(kata.master))
+    source = proofs.bugs(kata)[0].plant(read_text(kata.master))
     found = findings(graded("rmsnorm", source, tier="core"), source)
     assert len(found) == 1
     assert source.splitlines()[(found[0].line or 0) - 1].strip().startswith("def forward")

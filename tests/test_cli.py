@@ -447,7 +447,7 @@ def test_what_is_no_file_in_the_place_of_a_kata_is_told_in_a_sentence(tmp_path):
 
 @pytest.mark.parametrize("folder", [ROOT, ROOT / "graders" / "basics"])
 def test_pytest_on_a_grader_says_in_a_sentence_what_to_type(folder):
-    for words, name in (([ROOT / "graders/attention/gqa.py"], "gqa"), ([ROOT / "graders"], "softmax")):
+    for words, name in (([ROOT / "graders/attention/gqa/contract.py"], "gqa"), ([ROOT / "graders"], "softmax")):
         command = [sys.executable, "-m", "pytest", *map(str, words)]
         said = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
         assert said.returncode == 4

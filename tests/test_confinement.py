@@ -94,7 +94,7 @@ HIDDEN = "it may read only its own file and the other stubs"
 FENCED: dict[str, tuple[Probe, str]] = {
     "a solution": (opening(SOLUTION), f"an attempt may not open {{SOLUTION}}: {HIDDEN}"),
     "a solution of ours": (opening(PROJECT / "solutions/basics/softmax.py"), HIDDEN),
-    "a grader of ours": (opening(PROJECT / "graders/basics/softmax.py"), HIDDEN),
+    "a grader of ours": (opening(PROJECT / "graders/basics/softmax/contract.py"), HIDDEN),
     "the judge's sources": (opening(confinement.__file__), HIDDEN),
     "a solution, by os.open": (lambda: os.open(SOLUTION, os.O_RDONLY), HIDDEN),
     "a solution, by a detour": (opening(f"{KATAS}/../solutions/softmax.py"), HIDDEN),

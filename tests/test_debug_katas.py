@@ -7,8 +7,7 @@ from itertools import combinations
 
 import pytest
 
-from dojo.content import catalog, master
-from dojo.contracts.checks.known_bugs import bugs_of
+from dojo.content import catalog, master, proofs
 from dojo.grading.pytest_plugin import OTHERWISE
 from tests.conftest import Grade, told
 
@@ -81,7 +80,7 @@ def test_a_bad_test_ends_in_its_sentence(name: str, what: str, graded: Grade) ->
 def with_bugs(name: str, count: int) -> list[tuple[tuple[str, ...], str]]:
     """The solution with this many of the planted bugs left in it, in every choice of them."""
     kata = catalog.katas()[name]
-    known = {bug.name: bug for bug in bugs_of(kata)}
+    known = {bug.name: bug for bug in proofs.bugs(kata)}
     found = []
     for some in combinations(catalog.load(kata.grader).Testtest.planted, count):
         source = master.read_text(kata.master)

@@ -12,10 +12,11 @@ import time
 import pytest
 import torch
 
-from dojo.content import catalog, master
+from dojo.content import catalog, master, proofs
+from dojo.content.rows import Row
 from dojo.contracts.checks.assertions import fail
-from dojo.contracts.checks.known_bugs import Bug, bugs_of, same_failure
 from dojo.grading.telling.diagnosis import MOST_TWICE, Diagnosis
+from dojo.grading.telling.sameness import same_failure
 from dojo.judge.worker.errors import operation
 from dojo.verdict.failures import UNKNOWN, Fault, Raised
 from tests.conftest import Grade, failures
@@ -29,7 +30,7 @@ def fault(facts: str) -> Fault:
 
 def diagnosis(table: dict[str, dict[str, str]]) -> Diagnosis[str]:
     """Of bugs that fail these checks with these facts."""
-    bugs = [Bug(name, "", ()) for name in table]
+    bugs = [Row(name, "", ()) for name in table]
     return Diagnosis(bugs, lambda bug, check: fault(table[bug.name][check]) if check in table[bug.name] else None)
 
 
@@ -68,7 +69,7 @@ def test_questions_are_counted_and_no_clock_has_a_say(monkeypatch: pytest.Monkey
     assert told(diagnosis(table), {"values": "1"}) == ["the last"]
     for count, questions in ((MOST_TWICE, 2 * MOST_TWICE), (100, 100), (200, 200)):
         asked: list[str] = []
-        bugs = [Bug(str(n), "", ()) for n in range(count)]
+        bugs = [Row(str(n), "", ()) for n in range(count)]
         many = Diagnosis(bugs, lambda bug, check, asked=asked: asked.append(bug.name))
         assert told(many, dict.fromkeys("abc", "1")) == [None, None, None]
         assert len(asked) == questions
@@ -77,7 +78,7 @@ def test_questions_are_counted_and_no_clock_has_a_say(monkeypatch: pytest.Monkey
 def test_a_judge_that_stays_keeps_no_grading_alive(graded: Grade) -> None:
     source = master.read_text(catalog.katas()["softmax"].master)
     before = sessions()
-    for bug in bugs_of(catalog.katas()["softmax"])[:4]:
+    for bug in proofs.bugs(catalog.katas()["softmax"])[:4]:
         assert graded("softmax", bug.plant(source)).verdict == "failed"
     assert sessions() <= before + 1  # the last one, which Python keeps for a debugger
 
@@ -91,7 +92,7 @@ def sessions() -> int:
 def test_a_busy_machine_gives_the_same_diagnosis(graded: Grade) -> None:
     kata = catalog.katas()["seq2seq"]
     source = master.read_text(kata.master)
-    bug = next(bug for bug in bugs_of(kata) if bug.fits(source))
+    bug = next(bug for bug in proofs.bugs(kata) if bug.fits(source))
     spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
     try:
         verdict = graded("seq2seq", bug.plant(source), tier="core")

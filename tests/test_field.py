@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from dojo.content import catalog
+from dojo.content import catalog, proofs
 from tests.conftest import Grade, told
 
-FIELD = sorted((Path(__file__).parent / "field").glob("*/*/*.py"))
+FIELD = [(kata, style, source) for kata in catalog.katas().values() for style, source in proofs.field(kata).items()]
+EACH = pytest.mark.parametrize(
+    ("name", "source"),
+    [(kata.name, source) for kata, _, source in FIELD],
+    ids=[f"kata_{kata.name}_{style}" for kata, style, _ in FIELD],
+)
 
 
-@pytest.mark.parametrize("path", FIELD, ids=lambda path: f"kata_{path.parent.name}_{path.stem}")
-def test_core_passes_what_the_field_writes(path: Path, graded: Grade) -> None:
-    verdict = graded(path.parent.name, path.read_text("utf-8"), tier="core", diagnose=False)
+@EACH
+def test_core_passes_what_the_field_writes(name: str, source: str, graded: Grade) -> None:
+    verdict = graded(name, source, tier="core", diagnose=False)
     assert verdict.verdict == "passed", told(verdict)
 
 
-@pytest.mark.parametrize("path", FIELD, ids=lambda path: f"kata_{path.parent.name}_{path.stem}")
-def test_robust_fails_and_the_file_says_why(path: Path, graded: Grade) -> None:
-    assert path.read_text("utf-8").startswith("# robust: ")
-    verdict = graded(path.parent.name, path.read_text("utf-8"), tier="robust", diagnose=False)
+@EACH
+def test_robust_fails_and_the_file_says_why(name: str, source: str, graded: Grade) -> None:
+    assert source.startswith("# robust: ")
+    verdict = graded(name, source, tier="robust", diagnose=False)
     assert verdict.verdict == "failed", "it passes all: its place is among the right attempts"
     assert "in practice: " in told(verdict)
-
-
-def test_every_field_attempt_is_of_a_kata() -> None:
-    assert {path.parent.name for path in FIELD} <= catalog.katas().keys()

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from dojo.content import catalog, master
-from dojo.contracts.checks.known_bugs import ARROW, bugs_of, table
+from dojo.content import catalog, master, proofs
+from dojo.content.rows import ARROW, rows
 from dojo.grading.options import Entry, Options
 from dojo.grading.run import run
 from dojo.judge import worker_handle
@@ -49,8 +49,8 @@ def source_of(attempt: Path, kata: catalog.Kata) -> str:
     text = attempt.read_text("utf-8")
     if attempt.suffix == ".py":
         return text
-    known = {bug.name: bug for bug in bugs_of(kata)}
-    (bug,) = table(text) if ARROW in text else [known[text.strip()]]
+    known = {bug.name: bug for bug in proofs.bugs(kata)}
+    (bug,) = rows(text) if ARROW in text else [known[text.strip()]]
     return bug.plant(master.read_text(kata.master))
 
 

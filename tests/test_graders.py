@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from dojo.content import catalog, master
+from dojo.content import catalog, master, proofs
+from dojo.content.rows import Row
 from dojo.contracts.checks.candidate_test import corpus
-from dojo.contracts.checks.known_bugs import Bug, bugs_of
 from dojo.grading import claims
 from dojo.grading.kill_matrix import Outcomes, kill_matrix
 from dojo.grading.options import Options
@@ -19,17 +19,16 @@ from dojo.judge.fork_server import ForkServer
 from dojo.verdict.failures import Fault, Raised
 from dojo.verdict.types import Tier
 from tests import house_mistakes
-from tests.candidates import mistakes, right_attempts
 from tests.conftest import SEED, Grade, failures, on_core, told
 
 KATAS = catalog.katas()
-RIGHT = [(kata, style) for kata in KATAS for style in right_attempts(kata)]
+RIGHT = [(name, style) for name, kata in KATAS.items() for style in proofs.right_attempts(kata)]
 # The tests that attempts define take a worker for each program that they are tried on.
 TESTED = [
     (name, style)
     for name in KATAS
     if "test" in master.names(KATAS[name])
-    for style in ("the_solution", *right_attempts(name))
+    for style in ("the_solution", *proofs.right_attempts(KATAS[name]))
 ]
 PROGRAM = "not Testtest"
 CLOCK = "test_time_stays_near_the_reference"
@@ -46,7 +45,7 @@ def test_solution_passes(name: str, graded: Grade) -> None:
 @pytest.mark.proof
 @pytest.mark.parametrize(("name", "style"), TESTED, ids=[f"kata_{name}_{style}" for name, style in TESTED])
 def test_right_test_passes(name: str, style: str, graded: Grade) -> None:
-    source = right_attempts(name).get(style) or master.read_text(KATAS[name].master)
+    source = proofs.right_attempts(KATAS[name]).get(style) or master.read_text(KATAS[name].master)
     verdict = graded(name, source, keyword="Testtest")
     assert verdict.verdict == "passed", told(verdict)
 
@@ -55,7 +54,7 @@ def test_right_test_passes(name: str, style: str, graded: Grade) -> None:
 def test_stub_is_the_solution_with_the_planted_bugs(name: str) -> None:
     kata = KATAS[name]
     stub, source = master.stub_text(kata), master.read_text(kata.master)
-    for bug in (bug for bug in bugs_of(kata) if bug.name in catalog.load(kata.grader).Testtest.planted):
+    for bug in (bug for bug in proofs.bugs(kata) if bug.name in catalog.load(kata.grader).Testtest.planted):
         source = bug.plant(source)
     assert corpus.program(stub) == corpus.program(source)
 
@@ -67,14 +66,14 @@ def test_stub_is_not_started(name: str, graded: Grade) -> None:
 
 @pytest.mark.parametrize(("name", "style"), RIGHT, ids=[f"kata_{name}_{style}" for name, style in RIGHT])
 def test_right_attempt_passes(name: str, style: str, graded: Grade) -> None:
-    verdict = graded(name, right_attempts(name)[style], keyword=f"{PROGRAM} and not {CLOCK}")
+    verdict = graded(name, proofs.right_attempts(KATAS[name])[style], keyword=f"{PROGRAM} and not {CLOCK}")
     assert verdict.verdict == "passed", told(verdict)
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize(("name", "style"), RIGHT, ids=[f"kata_{name}_{style}" for name, style in RIGHT])
 def test_right_attempt_is_no_slower_than_is_allowed(name: str, style: str, graded: Grade) -> None:
-    verdict = graded(name, right_attempts(name)[style], keyword=CLOCK)
+    verdict = graded(name, proofs.right_attempts(KATAS[name])[style], keyword=CLOCK)
     assert not failures(verdict), told(verdict)
 
 
@@ -95,8 +94,8 @@ def test_every_place_of_the_kill_matrix(name: str, server: ForkServer, core: int
 
 @pytest.mark.parametrize("name", KATAS, ids=lambda name: f"kata_{name}_")
 def test_kata_has_its_bugs_and_its_right_attempts(name: str) -> None:
-    assert len(bugs_of(KATAS[name])) >= FEWEST_BUGS.get(name, 8)
-    assert len(right_attempts(name)) >= 5
+    assert len(proofs.bugs(KATAS[name])) >= FEWEST_BUGS.get(name, 8)
+    assert len(proofs.right_attempts(KATAS[name])) >= 5
 
 
 def troubles(kata: catalog.Kata, server: ForkServer, brief: bool) -> list[str]:
@@ -104,10 +103,10 @@ def troubles(kata: catalog.Kata, server: ForkServer, brief: bool) -> list[str]:
     options, source = Options(SEED), master.read_text(kata.master)
     if "test" in master.names(kata) or "torch.optim" in source:  # else each worker waits for torch's optimisers
         server = server.warm()
-    every = {bug.name: bug for bug in bugs_of(kata)}
-    own = {bug.name for bug in catalog.load(kata.grader).BUGS.own}
+    every = {bug.name: bug for bug in proofs.bugs(kata)}
+    own = {bug.name for bug in proofs.own_bugs(kata)}
     bugs = {name: bug for name, bug in every.items() if not brief or name in own}
-    sources = {name: bug.plant(source) for name, bug in bugs.items()} | mistakes(kata.name)
+    sources = {name: bug.plant(source) for name, bug in bugs.items()} | proofs.mistakes(kata)
     outcomes, checks = kill_matrix(kata, sources, options, server, every_place=not brief)
     unhurt = {row for row, found in outcomes.items() if not any(found.values())}
     if unhurt:  # what only takes its time
@@ -153,18 +152,18 @@ def _grader_errors(outcomes: Outcomes) -> list[tuple[str, str, Exception]]:
     ]
 
 
-def _raised(bugs: dict[str, Bug], outcomes: Outcomes) -> list[tuple[str, Raised]]:
+def _raised(bugs: dict[str, Row], outcomes: Outcomes) -> list[tuple[str, Raised]]:
     """Bugs that show as an exception of Python's own where they show first, although their rows do not say so."""
     first = {name: next((fault for fault in outcomes[name].values() if fault), None) for name in bugs}
     return [
         (name, fault)
         for name, fault in first.items()
-        if isinstance(fault, Raised) and fault.kind in PYTHONS_OWN and bugs[name].note != "raises"
+        if isinstance(fault, Raised) and fault.kind in PYTHONS_OWN and bugs[name].mark != proofs.RAISES
     ]
 
 
 def _misdiagnosed(
-    bugs: dict[str, Bug], outcomes: Outcomes, checks: dict[str, Tier]
+    bugs: dict[str, Row], outcomes: Outcomes, checks: dict[str, Tier]
 ) -> tuple[list[tuple[str, list[str]]], set[tuple[str, str]]]:
     """Bugs that are told by no name, or by another one, and the empty places of the matrix that this rests on."""
     wrong, unknown = [], set()
@@ -172,7 +171,7 @@ def _misdiagnosed(
     for name, bug in bugs.items():
         asked = {(name, check) for check in timeless}
 
-        def outcome(other: Bug, check: str, asked: set[tuple[str, str]] = asked) -> Fault | None:
+        def outcome(other: Row, check: str, asked: set[tuple[str, str]] = asked) -> Fault | None:
             asked.add((other.name, check))
             return _fault(outcomes[other.name].get(check))
 
@@ -184,7 +183,7 @@ def _misdiagnosed(
             if fault:
                 diagnosis.see(check, fault)
         told_as = {other.name for other in diagnosis.named(passed).values()}
-        if told_as != {name} and bug.note != "raises":
+        if told_as != {name} and bug.mark != proofs.RAISES:
             wrong.append((name, sorted(told_as)))
             unknown |= {(row, check) for row, check in asked if check not in outcomes[row]}
     return wrong, unknown

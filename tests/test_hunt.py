@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from dojo.content import catalog, master
+from dojo.content import catalog, master, proofs
 from dojo.content.catalog import Trouble
-from dojo.contracts.checks.known_bugs import bugs_of
 from dojo.judge.fork_server import ForkServer
 from dojo.practice import database
 from dojo.practice.hunt import bug_hunt, planting
@@ -42,7 +41,7 @@ def source(name: str) -> str:
 
 
 def bugs(name: str, *names: str) -> list:
-    known = {bug.name: bug for bug in bugs_of(KATAS[name])}
+    known = {bug.name: bug for bug in proofs.bugs(KATAS[name])}
     return [known[each] for each in names]
 
 
@@ -129,7 +128,7 @@ def test_without_bugs_what_is_handed_out_passes(graded: Grade) -> None:
 )
 def test_no_planted_place_is_known_by_its_format(names: list[str], tmp_path: Path) -> None:
     for name in names:
-        for number, bug in enumerate(bug for bug in bugs_of(KATAS[name]) if bug.note != "raises"):
+        for number, bug in enumerate(bug for bug in proofs.bugs(KATAS[name]) if bug.mark != proofs.RAISES):
             (tmp_path / f"{name}_{number}.py").write_text(program(bug.plant(source(name))))
     for words in (["format", "--check"], ["check", "--select=E501,E70,W"]):
         command = [sys.executable, "-m", "ruff", *words, f"--config={catalog.ROOT / 'pyproject.toml'}", tmp_path]
@@ -174,7 +173,7 @@ def test_only_what_gives_wrong_values_is_planted(server: ForkServer, core: int |
 
 def test_bugs_are_planted_in_statements_of_their_own() -> None:
     kata = KATAS["softmax"]
-    every = bugs_of(kata)
+    every = proofs.bugs(kata)
     found = together(kata, every, 99)
     assert 3 <= len(found) < len(every)
     lines = program(source("softmax")).splitlines()

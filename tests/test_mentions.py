@@ -9,8 +9,8 @@ import pytest
 from dojo.grading.telling.mentions import mentions
 from tests.conftest import Grade
 
-TESTS = Path(__file__).parent
-RIGHT = [*(TESTS.parent / "solutions").glob("*/*.py"), *(TESTS / "attempts").rglob("*.py")]
+PROJECT = Path(__file__).parents[1]
+RIGHT = [*PROJECT.glob("solutions/*/*.py"), *PROJECT.glob("graders/*/*/right/*.py")]
 
 
 def test_no_right_attempt_mentions_anything() -> None:

@@ -11,9 +11,8 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from dojo.content import catalog
+from dojo.content import catalog, proofs
 from dojo.content.master import read_text
-from dojo.contracts.checks import known_bugs
 from dojo.notebook import html as notebook_html
 from dojo.practice import database, report
 from dojo.verdict.page import card, html
@@ -53,7 +52,7 @@ def past(graded: Grade) -> list[database.Attempt]:
     for number, (name, bug) in enumerate((("rope", 0), ("causal_mask", None), ("rope", 1))):
         kata = catalog.katas()[name]
         master = read_text(kata.master)
-        verdict = graded(name, master if bug is None else known_bugs.bugs_of(kata)[bug].plant(master))
+        verdict = graded(name, master if bug is None else proofs.bugs(kata)[bug].plant(master))
         failing = [{"name": c.name, "diagnosis": c.diagnosis} for c in verdict.checks if not c.outcome.harmless]
         found.append(
             database.Attempt(

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dojo.content import catalog, master
-from dojo.contracts.checks.known_bugs import bugs_of
+from dojo.content import catalog, master, proofs
 from dojo.grading.options import Entry, Options
 from dojo.grading.run import run
 from dojo.judge.fork_server import ForkServer
@@ -48,7 +47,7 @@ def test_the_script_shows_that_what_came_is_not_what_must(
     name: str, bug: str, server: ForkServer, tmp_path: Path
 ) -> None:
     kata = catalog.katas()[name]
-    planted = next(each for each in bugs_of(kata) if each.name == bug)
+    planted = next(each for each in proofs.bugs(kata) if each.name == bug)
     script = written(kata, planted.plant(master.read_text(kata.master)), server, tmp_path)
     assert float(ran(script).rpartition("largest difference ")[2]) != 0
     code = "\n".join(line for line in script.read_text().splitlines() if "path" not in line)

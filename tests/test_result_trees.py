@@ -706,14 +706,22 @@ WRONG = {
 }
 
 
+def made_up(root: Path, name: str, grader: str) -> catalog.Kata:
+    """A kata of this name and grader, in a project of its own."""
+    for place, text in {"solutions": MASTER, "katas": ""}.items():
+        (root / place / "basics").mkdir(parents=True)
+        (root / place / "basics" / f"{name}.py").write_text(text)
+    kata = catalog.katas(root)[name]
+    kata.proofs.mkdir(parents=True)
+    kata.grader.write_text(grader)
+    return kata
+
+
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory, server: ForkServer) -> Callable[[str], Verdict]:
     """The verdict on the made-up kata's master with these definitions behind it."""
     root = tmp_path_factory.mktemp("made-up")
-    for folder, text in {"solutions": MASTER, "graders": GRADER, "katas": ""}.items():
-        (root / folder / "basics").mkdir(parents=True)
-        (root / folder / "basics" / "made.py").write_text(text)
-    kata = catalog.katas(root)["made"]
+    kata = made_up(root, "made", GRADER)
 
     def judge(source: str) -> Verdict:
         whole = f"{MASTER}\n{IMPORTS}{textwrap.dedent(source)}\n"
@@ -745,10 +753,8 @@ def test_a_grader_that_cannot_be_imported_is_told_as_its_own_fault(
     tmp_path: Path, server: ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catalog, "ROOT", tmp_path)
-    for folder, text in {"solutions": MASTER, "graders": "import nothing_of_the_kind\n", "katas": ""}.items():
-        (tmp_path / folder / "basics").mkdir(parents=True)
-        (tmp_path / folder / "basics" / "broken.py").write_text(text)
-    verdict = run([Entry(catalog.katas(tmp_path)["broken"], MASTER, "broken.py", "")], Options(SEED), server)[0]
+    kata = made_up(tmp_path, "broken", "import nothing_of_the_kind\n")
+    verdict = run([Entry(kata, MASTER, "broken.py", "")], Options(SEED), server)[0]
     assert verdict.verdict == "failed"
     assert "our fault, not yours: the grader cannot be read" in verdict.checks[0].message
     assert "nothing_of_the_kind" in verdict.checks[0].message

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dojo.cohort.records import Brief, Problem, Result, Submitted
+from dojo.content import proofs
 from dojo.content.catalog import Kata, Trouble
 
 VERSION = "1"
@@ -68,7 +69,7 @@ def grader_version(kata: Kata) -> str:
     """A digest of the files that decide about this kata."""
     found = hashlib.sha256()
     rooms = (path for room in ROOMS for path in sorted((Path(__file__).parents[1] / room).rglob("*.py")))
-    for path in (kata.grader, kata.master, *rooms):
+    for path in (*proofs.files(kata), kata.master, *rooms):
         found.update(path.read_bytes())
     return found.hexdigest()
 

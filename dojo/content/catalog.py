@@ -77,8 +77,13 @@ class Kata:
         return self.root / "katas" / self.track / f"{self.name}.py"
 
     @property
+    def proofs(self) -> Path:
+        """The folder of the grader and of what proves it: see `content.proofs`."""
+        return self.root / "graders" / self.track / self.name
+
+    @property
     def grader(self) -> Path:
-        return self.root / "graders" / self.track / f"{self.name}.py"
+        return self.proofs / "contract.py"
 
     @property
     def notebook(self) -> Path:
@@ -228,7 +233,7 @@ def _header(path: Path) -> dict:
 
 def load(path: Path) -> ModuleType:
     """A grader or a master as a module of its own, made anew at each call."""
-    name = "_".join([*path.parts[-3:-1], path.stem])  # graders_positions_rope
+    name = "_".join([*path.parts[-3:-1], path.stem])  # positions_rope_contract
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None  # as for every .py file
     assert spec.loader is not None

@@ -25,7 +25,6 @@ from dojo.contracts.checks.assertions import (
 )
 from dojo.contracts.checks.candidate_test.contract import CandidateTest
 from dojo.contracts.checks.inputs import Call, Draw
-from dojo.contracts.checks.known_bugs import WIDER, Equivalent, KnownBugs
 from dojo.contracts.checks.operations import AUTOGRAD, Ban, assert_constant_op_count, operation_count
 from dojo.contracts.checks.parameters import drawn_from_normal, parameters_are
 from dojo.contracts.checks.tolerance import HALF, Formula

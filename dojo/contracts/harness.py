@@ -53,7 +53,7 @@ class HouseRules:
         if not hasattr(cls, "name"):
             return
         grader = file_of(cls)
-        cls.master = grader.parents[2] / "solutions" / grader.parent.name / grader.name
+        cls.master = grader.parents[3] / "solutions" / grader.parents[1].name / f"{grader.parent.name}.py"
         cls.signature = signature_of(cls.master, cls.name)
         cls.axes = cls.signature.axes | getattr(cls, "axes", {})
         cls.complete()

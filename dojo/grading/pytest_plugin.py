@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest._io import TerminalWriter
 
+from dojo.content import proofs
+from dojo.content.rows import Row
 from dojo.content.signature import other_default, signature_in, signature_of
 from dojo.contracts.checks import tolerance
 from dojo.contracts.checks.assertions import Wrong
 from dojo.contracts.checks.candidate_test.contract import CandidateTest, by_kind, hunted
 from dojo.contracts.checks.candidate_test.trials import Trials
 from dojo.contracts.checks.inputs import Draw
-from dojo.contracts.checks.known_bugs import Bug, bugs_of, same_failure
 from dojo.grading.options import chooser
 from dojo.grading.telling.diagnosis import DIAGNOSABLE, Diagnosis
 from dojo.grading.telling.mended import left_in
+from dojo.grading.telling.sameness import same_failure
 from dojo.judge.proxy import Attempt
 from dojo.verdict.failures import Fault, Unusable
 from dojo.verdict.page.heatmap import picture
@@ -69,7 +71,7 @@ class Subject:
 
         One that cannot be planted is for the tests to tell, not for the user.
         """
-        bugs = [bug for bug in bugs_of(self.kata, self.items[0].module) if bug.name not in self.planted]
+        bugs = [bug for bug in proofs.bugs(self.kata) if bug.name not in self.planted]
         return Diagnosis([bug for bug in bugs if bug.fits(self.reference.source)], self._fault_of)
 
     @property
@@ -89,7 +91,7 @@ class Subject:
                 self._planted.become(source)
                 yield fault_of(item, self._planted, self.reference)
 
-        known = {bug.name: bug for bug in bugs_of(self.kata, self.items[0].module)}
+        known = {bug.name: bug for bug in proofs.bugs(self.kata)}
         mine = [fault_of(item, self.attempt, self.reference) for item in checks]
         bugs = [known[name] for name in self.planted]
         left, count = left_in(self.attempt.source, self.reference.source, bugs, mine, outcomes), len(bugs)
@@ -103,7 +105,7 @@ class Subject:
                 check.diagnosis = bug.name
                 check.sections.append(Section(Label.DIAGNOSIS, f"equals “{bug.name}”: {bug.why}"))
 
-    def _fault_of(self, bug: Bug, item: pytest.Function) -> Fault | None:
+    def _fault_of(self, bug: Row, item: pytest.Function) -> Fault | None:
         failed = self.failed.get(item.nodeid)
         if failed is None or not failed.case:
             return self._known_fault(bug, item)
@@ -112,7 +114,7 @@ class Subject:
             return there  # without the cases before, which cost as much each
         return self._known_fault(bug, item, last_case=failed.case)
 
-    def _known_fault(self, bug: Bug, item: pytest.Function, **cases: str) -> Fault | None:
+    def _known_fault(self, bug: Row, item: pytest.Function, **cases: str) -> Fault | None:
         where = (*cases.items(), item.config.stash[SEED])
         key = self.reference.source, self.attempt.device, bug.name, item.nodeid, *where
         if key not in _faults_of_bugs:
@@ -124,7 +126,7 @@ class Subject:
                 _faults_of_bugs[key] = fault_of(item, self._planted, self.reference, **cases)
         return _faults_of_bugs[key]
 
-    def shows_in_values(self, failed: pytest.Function) -> Callable[[Bug], bool] | None:
+    def shows_in_values(self, failed: pytest.Function) -> Callable[[Row], bool] | None:
         """Whether a bug shows in the first case of the first check of core that the attempt passes.
 
         For one of core that failed no other is run before its turn: it is one of the same callable that has passed
@@ -207,10 +209,10 @@ class GraderPlugin:
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         order = list(Tier)
-        katas = list(dict.fromkeys(item.path.stem for item in items))
-        items.sort(key=lambda item: (katas.index(item.path.stem), order.index(tier_of(item))))
+        katas = list(dict.fromkeys(kata_of(item) for item in items))
+        items.sort(key=lambda item: (katas.index(kata_of(item)), order.index(tier_of(item))))
         for kata in katas:
-            own = [item for item in items if item.path.stem == kata]
+            own = [item for item in items if kata_of(item) == kata]
             self.places |= {item.nodeid: place for place, item in enumerate(own)}
         chosen = chooser(self.options.keyword)
         kept = [item for item in items if self.options.tier in (None, tier_of(item))]
@@ -242,17 +244,17 @@ class Judging(GraderPlugin):
     @pytest.fixture
     def attempt(self, request: pytest.FixtureRequest) -> Attempt:
         """The attempt under grading."""
-        return self.subjects[request.path.stem].attempt
+        return self.subjects[kata_of(request.node)].attempt
 
     @pytest.fixture
     def reference(self, request: pytest.FixtureRequest) -> Attempt:
         """The solution, in a worker of its own, to be timed against."""
-        return self.subjects[request.path.stem].reference
+        return self.subjects[kata_of(request.node)].reference
 
     @pytest.fixture
     def trials(self, request: pytest.FixtureRequest) -> Trials:
         """The test that the attempt defines, to be tried on programs."""
-        subject, contract = self.subjects[request.path.stem], request.cls
+        subject, contract = self.subjects[kata_of(request.node)], request.cls
         if self.options.debug or self.options.device != "cpu":
             pytest.skip("a test is judged on the CPU, in workers of its own: leave out --pdb and --device")
         if contract not in subject.trials:
@@ -263,7 +265,7 @@ class Judging(GraderPlugin):
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         for module in dict.fromkeys(item.getparent(pytest.Module) for item in items):
             assert module is not None
-            subject = self.subjects[module.path.stem]
+            subject = self.subjects[kata_of(module)]
             if subject.hunted:
                 own: list[Any] = [
                     getattr(item, "cls", None) for item in items if item.path == module.path and of_a_test(item)
@@ -280,14 +282,14 @@ class Judging(GraderPlugin):
         for item in session.items:
             assert isinstance(item, pytest.Function)
             unseen = [Section(Label.EVENT, "our fault, not yours: this check did not run to its end")]
-            place, checks = self.places[item.nodeid], self.subjects[item.path.stem].checks
+            place, checks = self.places[item.nodeid], self.subjects[kata_of(item)].checks
             checks[item.nodeid] = Check(name_of(item), tier_of(item), Outcome.GRADER_ERROR, 0, unseen, place=place)
         for item in self.every:
             if not of_a_test(item):
-                self.subjects[item.path.stem].items.append(item)
+                self.subjects[kata_of(item)].items.append(item)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        kata = Path(report.fspath).stem
+        kata = Path(report.fspath).parent.name
         if report.failed and kata in self.subjects:  # the folders above fail with it
             told = Section(Label.EVENT, f"our fault, not yours: the grader cannot be read: {report.longrepr}")
             check = Check("the grader itself", Tier.CORE, Outcome.GRADER_ERROR, sections=[told])
@@ -295,7 +297,7 @@ class Judging(GraderPlugin):
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Function) -> Iterator[None]:
-        subject = self.subjects[item.path.stem]
+        subject = self.subjects[kata_of(item)]
         check, started = subject.checks[item.nodeid], time.perf_counter()
         try:
             yield
@@ -320,7 +322,7 @@ class Judging(GraderPlugin):
 
     def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         if nextitem is None or nextitem.path != item.path or item.session.shouldfail:
-            subject, started = self.subjects[item.path.stem], time.perf_counter()
+            subject, started = self.subjects[kata_of(item)], time.perf_counter()
             subject.name_bugs()
             subject.checks[item.nodeid].seconds += time.perf_counter() - started
             # of several judges one counts
@@ -328,7 +330,7 @@ class Judging(GraderPlugin):
                 with suppress(Exception):  # a count more or less is no verdict
                     subject.count_mended()
             subject.close()
-            self.finished(item.path.stem)
+            self.finished(kata_of(item))
 
     def failed(self, item: pytest.Function, subject: Subject, check: Check, fault: Fault) -> None:
         """Record how a check ended, with what explains it."""
@@ -374,6 +376,11 @@ def forget() -> None:
     """Let go what is kept from one grading for the next: for one of another kata it is of no use."""
     tolerance.forget()
     _faults_of_bugs.clear()
+
+
+def kata_of(node: pytest.Item | pytest.Module) -> str:
+    """The kata whose grader a check, or a module, is of."""
+    return node.path.parent.name
 
 
 def of_a_test(item: pytest.Item) -> bool:

@@ -212,7 +212,7 @@ def run_graders(graders: Iterable[Path], plugin: GraderPlugin) -> None:
 
     options = plugin.options
     paths = list(graders)
-    arguments = [*map(str, paths), "-c", "/dev/null", f"--rootdir={paths[0].parents[2]}"]
+    arguments = [*map(str, paths), "-c", "/dev/null", f"--rootdir={paths[0].parents[3]}"]
     arguments += ["--import-mode=importlib", "-o", "python_files=*.py"]
     # Graders say what is wrong in their own words, and no plugin that happens to be installed has a say in a verdict.
     arguments += ["--assert=plain", "--disable-plugin-autoload", "-p", "pytest_timeout"]

@@ -14,8 +14,7 @@ from dojo.cohort import copies
 from dojo.cohort.copies import COMMON, ENOUGH, Pair, Printed, pairs, prints
 from dojo.cohort.outputs.alike import body
 from dojo.cohort.records import Submitted
-from dojo.content import catalog, master
-from tests.candidates import right_attempts
+from dojo.content import catalog, master, proofs
 
 KATAS = catalog.katas()
 MINE = '''
@@ -114,17 +113,15 @@ def test_names_and_comments_count_for_nothing() -> None:
 
 
 def test_right_attempts_of_other_people_are_not_listed() -> None:
-    files = (KATAS["gqa"].root / "tests" / "attempts" / "attention" / "gqa").glob(
-        "*.py"
-    )  # the others are edits of ours
-    theirs = {path.stem: right_attempts("gqa")[path.stem] for path in files}
+    files = KATAS["gqa"].proofs.glob("right/*.py")  # the others are edits of ours
+    theirs = {path.stem: proofs.right_attempts(KATAS["gqa"])[path.stem] for path in files}
     assert len(theirs) >= 5
     assert pairs(handed_in(ada=MINE, **theirs), KATAS) == []
 
 
 def test_of_right_attempts_few_pairs_are_listed() -> None:
     tracks = ("attention", "positions", "feedforward", "blocks", "losses")
-    by_kata = {name: right_attempts(name) for name, kata in KATAS.items() if kata.track in tracks}
+    by_kata = {name: proofs.right_attempts(kata) for name, kata in KATAS.items() if kata.track in tracks}
     attempts = [printed(who, text, kata) for kata, found in by_kata.items() for who, text in found.items()]
     possible = sum(len(list(combinations(found, 2))) for found in by_kata.values())
     assert possible > 200
@@ -204,7 +201,7 @@ def test_shares_are_the_same_in_every_process() -> None:
         "both = [copies.Printed('gqa', name, each) for name, each in zip('ab', prints)]\n"
         "print([(pair.of_first, pair.of_second) for pair in copies.pairs(both, katas, enough=0)])"
     )
-    sources = [MINE, right_attempts("gqa")["einsum"]]
+    sources = [MINE, proofs.right_attempts(KATAS["gqa"])["einsum"]]
     said = [
         subprocess.run(
             [sys.executable, "-c", code, *sources],

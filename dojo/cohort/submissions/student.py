@@ -14,7 +14,7 @@ from dojo.cohort.records import UNTOLD, Arrival, Problem, Submitted
 from dojo.cohort.submissions.archive import is_zip, unpacked
 from dojo.cohort.submissions.names import is_attempt, kata_of, near, shown
 from dojo.cohort.submissions.tree import File, Folder, Unreadable, walk
-from dojo.content import catalog, master
+from dojo.content import catalog, master, proofs
 from dojo.content.catalog import Kata, Trouble
 from dojo.content.files import digest
 from dojo.grading.options import SOURCE_LIMIT, decoded
@@ -49,7 +49,7 @@ class Katas:
     @cached_property
     def ours(self) -> dict[tuple[int, int], str]:
         """Solutions and graders, by what a hard link to them has too."""
-        paths = {path: kata.say(path) for kata in self.known.values() for path in (kata.master, kata.grader)}
+        paths = {path: kata.say(path) for kata in self.known.values() for path in (kata.master, *proofs.files(kata))}
         states = {told: path.stat() for path, told in paths.items() if path.exists()}
         return {(state.st_dev, state.st_ino): told for told, state in states.items()}
 

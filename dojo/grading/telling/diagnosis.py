@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
-from dojo.contracts.checks.known_bugs import Bug, same_failure
+from dojo.content.rows import Row
+from dojo.grading.telling.sameness import same_failure
 from dojo.verdict.failures import NO_RETURN, PARAMETERS, Fault, Raised
 from dojo.verdict.types import Label, Outcome
 
@@ -31,7 +32,7 @@ class Diagnosis(Generic[Check]):
     `outcome(bug, check)` runs the check on the master with the bug in it; it gives the failure, or None for a pass.
     """
 
-    def __init__(self, bugs: Iterable[Bug], outcome: Callable[[Bug, Check], Fault | None]) -> None:
+    def __init__(self, bugs: Iterable[Row], outcome: Callable[[Row, Check], Fault | None]) -> None:
         self._suspects = list(bugs)
         self._found = False
         self._strange = 0  # checks that none of all known bugs fails alike
@@ -41,7 +42,7 @@ class Diagnosis(Generic[Check]):
         self._failures: list[tuple[Check, Fault]] = []
         self._unknown: set[str] = set()  # exceptions at a line, and parameters, that no known bug has
 
-    def see(self, check: Check, fault: Fault, ruled_out: Callable[[Bug], bool] | None = None) -> None:
+    def see(self, check: Check, fault: Fault, ruled_out: Callable[[Row], bool] | None = None) -> None:
         """Narrow the bugs down to those that fail this check alike; once some do, the others are out.
 
         A check may see so little that a bug equals the attempt there by chance: it counts only if it equals the attempt
@@ -73,7 +74,7 @@ class Diagnosis(Generic[Check]):
         self._found = bool(alike)
         self._suspects = alike or self._suspects
 
-    def named(self, passed: Iterable[Check]) -> dict[Check, Bug]:
+    def named(self, passed: Iterable[Check]) -> dict[Check, Row]:
         """By failed check the one known bug that fails it alike, where there is exactly one.
 
         Where several do, those are left out that do not fail alike elsewhere, and then those that fail a check which
@@ -96,19 +97,19 @@ class Diagnosis(Generic[Check]):
                 found[check] = alike[0]
         return found
 
-    def _agrees(self, bug: Bug) -> bool:
+    def _agrees(self, bug: Row) -> bool:
         """Whether a bug fails as the attempt does where that failed first, or in half of the checks."""
         same = [self._same(bug, check, fault) for check, fault in self._failures]
         return same[0] or 2 * sum(same) >= len(same)
 
-    def _same(self, bug: Bug, check: Check, fault: Fault) -> bool:
+    def _same(self, bug: Row, check: Check, fault: Fault) -> bool:
         other = self._run(bug, check)
         return other is not None and same_failure(fault, other)
 
     def _exhausted(self, kept: int = 0) -> bool:
         return len(self._known) >= self._questions - kept
 
-    def _run(self, bug: Bug, check: Check) -> Fault | None:
+    def _run(self, bug: Row, check: Check) -> Fault | None:
         key = bug.name, check
         if key not in self._known:
             self._known[key] = self._outcome(bug, check)

@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import ndiff
 from itertools import combinations
 
-from dojo.contracts.checks.known_bugs import Bug, same_failure
+from dojo.content.rows import Row
+from dojo.grading.telling.sameness import same_failure
 from dojo.verdict.failures import Fault
 
 
 def left_in(
     attempt: str,
     solution: str,
-    bugs: Sequence[Bug],
+    bugs: Sequence[Row],
     mine: Sequence[Fault | None],
     outcomes: Callable[[str], Iterable[Fault | None]],
 ) -> int | None:
@@ -35,7 +36,7 @@ def left_in(
     return None
 
 
-def _stands(bug: Bug, attempt: str, solution: str) -> bool:
+def _stands(bug: Row, attempt: str, solution: str) -> bool:
     """Whether the lines of a bug are in the attempt as they were planted, and the right ones are not."""
     lines = {line.strip() for line in attempt.splitlines()}
     changes = list(ndiff(solution.splitlines(), bug.plant(solution).splitlines()))

@@ -11,7 +11,7 @@ import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dojo.content import catalog
+from dojo.content import catalog, proofs
 from dojo.content.catalog import Kata, Trouble, typed
 from dojo.content.master import read_text
 from dojo.grading.options import fresh_seed, read
@@ -23,7 +23,7 @@ from dojo.practice.interview import mock, timed_session
 from dojo.verdict.screen.text import filled
 
 if TYPE_CHECKING:
-    from dojo.contracts.checks.known_bugs import Bug
+    from dojo.content.rows import Row
     from dojo.judge.fork_server import ForkServer
     from dojo.practice.interview.timed_session import TimedSession
     from dojo.verdict.types import Verdict
@@ -95,8 +95,6 @@ def begin(
     katas: list[Kata], wishes: list[Wish], minutes: float | None, server: ForkServer, tests: bool
 ) -> TimedSession:
     """Plant bugs in every kata's solution, and begin a session with what that gives. Raises Trouble."""
-    from dojo.contracts.checks.known_bugs import bugs_of
-
     if sys.stdout.isatty():
         print("planting, and checking that every bug shows …", end="", flush=True)
     asked = {kata.name for kata in katas if tests or with_test.asks(kata)}
@@ -113,7 +111,7 @@ def begin(
     for kata, wish, names in zip(katas, wishes, found, strict=True):
         if len(names) < wish.bugs:
             raise Trouble(f"{kata.name} has no room for {wish.bugs} bugs that do not hide each other: ask for fewer")
-        known = {bug.name: bug for bug in bugs_of(kata)}
+        known = {bug.name: bug for bug in proofs.bugs(kata)}
         head = f"# {kata.title}, with {'a bug' if wish.bugs == 1 else f'{wish.bugs} bugs'} in it.\n\n"
         sources[kata.name] = head + program(planted(read_text(kata.master), [known[name] for name in names]))
         if kata.name in asked:
@@ -129,12 +127,11 @@ def begin(
 
 def answer(held: TimedSession, final: dict[str, Verdict]) -> None:
     """Print what was planted, why it is a mistake, and how much the user has changed."""
-    from dojo.contracts.checks.known_bugs import bugs_of
     from dojo.practice.interview.status_line import clock
 
     for name in held.katas:
         kata = catalog.katas()[name]
-        known = {bug.name: bug for bug in bugs_of(kata)}
+        known = {bug.name: bug for bug in proofs.bugs(kata)}
         passed = name in final and final[name].verdict == "passed"
         took = next((e.at for e in held.events if e.kata == name and e.verdict == "passed"), None)
         print(f"{kata.title} ({name}): {'solved in ' + clock(took) if passed else 'not solved'}")
@@ -149,7 +146,7 @@ def answer(held: TimedSession, final: dict[str, Verdict]) -> None:
         print("\n" + "\n".join(f"  {line}" for line in lines) + "\n")
 
 
-def mended(kata: Kata, bug: Bug) -> list[str]:
+def mended(kata: Kata, bug: Row) -> list[str]:
     """The diff that takes a bug out of the kata's solution: the planted lines, and the right ones."""
     text = read_text(kata.master)
     wrong, right = (program(each).splitlines() for each in (bug.plant(text), text))

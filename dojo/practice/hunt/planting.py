@@ -17,7 +17,7 @@ from functools import cache
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from dojo.content import catalog, master
+from dojo.content import catalog, master, proofs
 from dojo.grading.options import Options
 from dojo.practice.hunt.traces import traces
 from dojo.verdict.types import Outcome
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from dojo.content.catalog import Kata
-    from dojo.contracts.checks.known_bugs import Bug
+    from dojo.content.rows import Row
     from dojo.judge.fork_server import ForkServer
     from dojo.verdict.failures import Fault
 
@@ -60,10 +60,8 @@ def choose(wish: Wish, server: ForkServer, known: dict[str, bool] | None = None)
 
     `known` says by name which bugs show alone, and learns it of others.
     """
-    from dojo.contracts.checks.known_bugs import bugs_of
-
     kata, rng = catalog.katas()[wish.kata], random.Random(f"{wish.kata} {wish.seed}")
-    usable = [bug for bug in bugs_of(kata) if not gives_itself_away(kata, bug)]
+    usable = [bug for bug in proofs.bugs(kata) if not gives_itself_away(kata, bug)]
     usable = [bug for bug in usable if not wish.among or bug.name in wish.among]
     shows = {} if known is None else known
     tried, refused, most = set[str](), set[frozenset[str]](), list[str]()
@@ -83,7 +81,7 @@ def choose(wish: Wish, server: ForkServer, known: dict[str, bool] | None = None)
     return most
 
 
-def side_by_side(kata: Kata, bugs: list[Bug], crashes: bool, server: ForkServer) -> bool:
+def side_by_side(kata: Kata, bugs: list[Row], crashes: bool, server: ForkServer) -> bool:
     """Whether bugs that show alone show together too, and none hides another."""
     if len(bugs) == 1:
         return True
@@ -92,11 +90,11 @@ def side_by_side(kata: Kata, bugs: list[Bug], crashes: bool, server: ForkServer)
     return facts.shows(facts.whole, crashes) and all(map(facts.fails, facts.outcomes)) and not facts.hidden()
 
 
-def together(kata: Kata, bugs: Sequence[Bug], count: int) -> list[Bug]:
+def together(kata: Kata, bugs: Sequence[Row], count: int) -> list[Row]:
     """The first bugs, up to `count`, that change statements of their own and can be planted together."""
     source = text = master.read_text(kata.master)
     statements, taken = _statements(source), set[int]()
-    chosen: list[Bug] = []
+    chosen: list[Row] = []
     for bug in bugs:
         edited = {statements.get(source[: source.find(old)].count("\n") + 1, 0) for old, _ in bug.edits}
         if len(chosen) < count and not edited & taken and bug.fits(source) and bug.fits(text):
@@ -117,7 +115,7 @@ def _statements(source: str) -> dict[int, int]:
     return first
 
 
-def gives_itself_away(kata: Kata, bug: Bug) -> bool:
+def gives_itself_away(kata: Kata, bug: Row) -> bool:
     """Whether the program with the bug has code without an effect that the solution does not have."""
     text = master.read_text(kata.master)
     return not bug.fits(text) or bool(traces(bug.plant(text)) - traces(text))
@@ -130,7 +128,7 @@ class Facts:
     but one are checked until each of these has been told from it.
     """
 
-    def __init__(self, kata: Kata, sets: list[list[Bug]], server: ForkServer, whole: Sequence[Bug] = ()) -> None:
+    def __init__(self, kata: Kata, sets: list[list[Row]], server: ForkServer, whole: Sequence[Row] = ()) -> None:
         from dojo.grading.kill_matrix import kill_matrix
 
         text = master.read_text(kata.master)
@@ -171,7 +169,7 @@ class Facts:
         )
 
     def _differs_in(self, row: str, check: str) -> bool:
-        from dojo.contracts.checks.known_bugs import same_failure
+        from dojo.grading.telling.sameness import same_failure
         from dojo.verdict.failures import Fault
 
         mine, whole = self.outcomes[row][check], self.outcomes[self.whole][check]
@@ -180,11 +178,11 @@ class Facts:
         return (mine is None) != (whole is None)
 
 
-def _row(bugs: Iterable[Bug]) -> str:
+def _row(bugs: Iterable[Row]) -> str:
     return " + ".join(bug.name for bug in bugs)
 
 
-def planted(text: str, bugs: Iterable[Bug]) -> str:
+def planted(text: str, bugs: Iterable[Row]) -> str:
     """A master's text with these bugs in it."""
     for bug in bugs:
         text = bug.plant(text)

@@ -8,7 +8,7 @@ import re
 import textwrap
 from typing import TYPE_CHECKING
 
-from dojo.content import catalog, master
+from dojo.content import catalog, master, proofs
 from dojo.content.catalog import Trouble
 from dojo.grading.options import Options
 from dojo.practice.hunt import planting
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from dojo.judge.fork_server import ForkServer
     from dojo.verdict.types import Verdict
 
-TEST = "test"
 MUTANTS = 12  # as many as a hunt takes; ten are the fewest
 AT_ONCE = 16  # mistakes that are judged together
 # Core checks that no test of behaviour could stand for: what is allowed, what things are called, how they start.
@@ -45,12 +44,11 @@ def mistakes_for(kata: Kata, seed: int, bugs: int, server: ForkServer) -> list[s
 
     Each fails a core check of the program's behaviour. Raises Trouble where there are too few.
     """
-    from dojo.contracts.checks.candidate_test import contract, corpus
-    from dojo.contracts.checks.known_bugs import bugs_of
+    from dojo.contracts.checks.candidate_test import contract
     from dojo.grading.kill_matrix import kill_matrix
 
     text = master.read_text(kata.master)
-    rows = corpus.mistakes(kata) | {bug.name: bug.plant(text) for bug in bugs_of(kata)}
+    rows = proofs.mistakes(kata) | {bug.name: bug.plant(text) for bug in proofs.bugs(kata)}
     names = random.Random(f"{kata.name} {seed}").sample(sorted(rows), len(rows))
     found: list[str] = []
     while names and len(found) < bugs + MUTANTS:
@@ -64,9 +62,9 @@ def mistakes_for(kata: Kata, seed: int, bugs: int, server: ForkServer) -> list[s
             every_place=False,
         )
         found += [name for name in some if any(isinstance(fault, Fault) for fault in wrong[name].values())]
-    right = 1 + len(corpus.right_programs(kata))
+    right = 1 + len(proofs.right_programs(kata))
     if right < contract.FEWEST_RIGHT or len(found) < bugs + contract.FEWEST_MUTANTS:
-        where = f"`{kata.root / 'tests'}`, which is in every clone of the project"
+        where = f"`{kata.proofs}`, which is in every clone of the project"
         raise Trouble(
             f"{kata.name} has too little to hold a test against: {right} right programs and {len(found)} mistakes, of "
             f"which {contract.FEWEST_RIGHT} and {bugs + contract.FEWEST_MUTANTS} are needed. They are in {where}."

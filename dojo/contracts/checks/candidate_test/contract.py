@@ -9,19 +9,13 @@ A kata whose attempts always have both parts says so in its grader, beside the c
 
     class Testtest(CandidateTest):
         planted = ("softmax over the queries", "no scale")
-        mutants = '''
-    mask added to the scores  [masking]
-        a score plus 0 or 1 is no mask: blocked keys are filled with the lowest number.
-        scores.masked_fill(~mask, torch.finfo(acc).min)  →  scores + mask
-    '''
 
-- `planted`: rows of the grader's BUGS, those that stand in the stub. In the master they are lines behind
+- `planted`: known bugs of the kata, those that stand in the stub. In the master they are lines behind
   `### HANDED OUT` (see `content.master`). The test must reject each of them alone in the solution.
-- `mutants`: further mistakes, in the form of a table of bugs, each with its kind in brackets. The rows of BUGS that are
-  not planted are mutants too, of the kind that their note or their name tells, but for those named in `but`: what the
-  statement does not let a test rest on.
-- Right programs are the solution and those attempts in `tests/attempts/TRACK/KATA/` that have no test of their own, at
-  least six together.
+- Mutants, further mistakes, are the rows of `wrong.txt` with the mark `[mutant KIND]`, and the known bugs that are not
+  planted, of the kind that their mark or their name tells, but for those named in `but`: what the statement does not
+  let a test rest on.
+- Right programs are the solution and those right answers that have no test of their own, at least six together.
 
 The master defines `test` like any other name: its docstring in the stub says what a test may not rest on, and its
 solution is a test that passes. A hunt makes such a class for any kata: see `hunted`.
@@ -37,12 +31,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from dojo.content import catalog, master
+from dojo.content import catalog, master, proofs
 from dojo.content.catalog import Kata, Trouble
 from dojo.contracts.checks.assertions import Wrong, fail
 from dojo.contracts.checks.candidate_test import corpus, reasons
 from dojo.contracts.checks.candidate_test.trials import ACCEPTS, NONE, REJECTS, Trials
-from dojo.contracts.checks.known_bugs import bugs_of, table
 from dojo.contracts.harness import core, fast, file_of, robust
 from dojo.verdict.failures import Fault
 from dojo.verdict.types import Label, Outcome, Section
@@ -81,7 +74,6 @@ class CandidateTest:
 
     name: ClassVar[str] = "test"
     planted: ClassVar[tuple[str, ...]] = ()
-    mutants: ClassVar[str] = ""
     but: ClassVar[tuple[str, ...]] = ()
     kata: ClassVar[Kata]
     chosen: ClassVar[Hunted | None] = None
@@ -91,7 +83,7 @@ class CandidateTest:
         super().__init_subclass__(**more)
         if not hasattr(cls, "kata"):
             grader = file_of(cls)
-            cls.kata = catalog.katas(grader.parents[2])[grader.stem]
+            cls.kata = catalog.named(grader.parent.name, grader.parents[3])
 
     @classmethod
     def material(cls) -> Material:
@@ -228,26 +220,26 @@ def _counted(words: list[str], name: str) -> str:
 def _material(cls: type[CandidateTest]) -> Material:
     kata, text = cls.kata, master.read_text(cls.kata.master)
     names = [name for name in master.names(kata) if name != cls.name]
-    known = {bug.name: bug for bug in bugs_of(kata)}
+    known = {bug.name: bug for bug in proofs.bugs(kata)}
     if cls.chosen is None:
         planted, handed_out = cls.planted, master.stub_text(kata)
-        rows = [*table(cls.mutants), *(known[name] for name in known if name not in (*planted, *cls.but))]
+        rows = [*proofs.mutants(kata), *(known[name] for name in known if name not in (*planted, *cls.but))]
         mutants = {row.name: row.plant(text) for row in rows}
-        kinds = {row.name: row.note or corpus.kind_of(row.name) for row in rows}
+        kinds = {row.name: row.mark or corpus.kind_of(row.name) for row in rows}
     else:
         planted, handed_out = cls.chosen.planted, text
         for name in planted:
             handed_out = known[name].plant(handed_out)
-        rows = table(cls.mutants)
-        every = corpus.mistakes(kata) | {bug.name: bug.plant(text) for bug in (*known.values(), *rows)}
-        notes = {bug.name: bug.note for bug in (*known.values(), *rows) if bug.note != "raises"}
+        rows = proofs.mutants(kata)
+        every = proofs.mistakes(kata) | {bug.name: bug.plant(text) for bug in (*known.values(), *rows)}
+        notes = {bug.name: bug.mark for bug in (*known.values(), *rows) if bug.mark != proofs.RAISES}
         mutants = {name: every[name] for name in cls.chosen.mutants}
         kinds = {name: notes.get(name) or corpus.kind_of(name) for name in mutants}
-    right = {OTHER_VALUES: text} | corpus.right_programs(kata)  # the solution itself is a check of the core tier
+    right = {OTHER_VALUES: text} | proofs.right_programs(kata)  # the solution itself is a check of the core tier
     if len(right) < FEWEST_RIGHT or len(mutants) < FEWEST_MUTANTS:
         raise Trouble(
             f"{kata.name}: a test is held against {FEWEST_RIGHT} right programs and {FEWEST_MUTANTS} wrong ones, and "
-            f"there are {len(right)} in tests/attempts/{kata.track} and {len(mutants)} in its table of bugs"
+            f"there are {len(right)} and {len(mutants)} in {kata.say(kata.proofs)}"
         )
     alone = {name: known[name].plant(text) for name in planted}
     return Material(names, text, handed_out, right, alone, mutants, kinds)

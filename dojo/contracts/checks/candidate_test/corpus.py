@@ -1,28 +1,14 @@
-"""The right and wrong attempts at a kata that the project holds, and what is taken of them to judge a test.
-
-A right attempt is a file `tests/attempts/TRACK/KATA/STYLE.py`. It may build on another one, as a candidate pastes what
-was written before: a line `# with TRACK/KATA/STYLE` stands for that file's text. Where styles differ in a line or two
-they are rows of `tests/attempts/TRACK/KATA.txt`: edits of the solution, in the form of a grader's table of bugs. Where
-the kata asks for a test, files without one are no attempts, but right programs that every test must accept: they may
-have other parameters than the program that is to be mended.
-
-A mistake is a row of `tests/mistakes/TRACK/KATA.txt`: edits of the solution, in the form of a grader's table of bugs,
-or of a right attempt that the note names (`[of STYLE]`). The few that are no edit of either are files beside it,
-`tests/mistakes/TRACK/KATA/NAME.py`.
-"""
+"""What a test is judged by: programs as it meets them, the kinds of mistakes, and how many lines a fix changed."""
 
 from __future__ import annotations
 
 import ast
 import difflib
 import re
-from pathlib import Path
 
-from dojo.content.catalog import Kata
-from dojo.content.master import definitions, names, read_text
-from dojo.contracts.checks.known_bugs import Bug, table
+from dojo.content.master import definitions
+from dojo.content.proofs import TEST
 
-TEST = "test"  # what an attempt calls it
 KINDS = {  # of mistakes, by words of their names; the first that fits
     "masking": r"mask|causal|attend to|triangle|diagonal|padding|later token|\bdead\b",
     "caching": r"cache|prefill",
@@ -34,54 +20,6 @@ KINDS = {  # of mistakes, by words of their names; the first that fits
     "heads": r"\bheads?\b|group",
     "projections": r"project|weight|bias|stored|transpose|context|keys|values|queries|gate|hidden|activation|gelu|silu",
 }
-
-
-def right_attempts(kata: Kata) -> dict[str, str]:
-    """The right attempts at a kata, by style."""
-    asked = TEST in names(kata)
-    return {style: source for style, source in _right(kata).items() if not asked or _has_test(source)}
-
-
-def right_programs(kata: Kata) -> dict[str, str]:
-    """The right programs that a test must accept, by style."""
-    return {style: source for style, source in _right(kata).items() if not _has_test(source)}
-
-
-def _has_test(source: str) -> bool:
-    return re.search(rf"^def {TEST}\(", source, re.MULTILINE) is not None
-
-
-def _right(kata: Kata) -> dict[str, str]:
-    folder = kata.root / "tests" / "attempts"
-    found = {path.stem: _whole(path, folder) for path in sorted((folder / kata.track / kata.name).glob("*.py"))}
-    rows = _rows(folder, kata)
-    return found | {row.name.replace(" ", "_"): row.plant(read_text(kata.master)) for row in rows}
-
-
-def mistakes(kata: Kata) -> dict[str, str]:
-    """Wrong attempts at a kata, by what is wrong with them."""
-    folder, attempts = kata.root / "tests" / "mistakes", kata.root / "tests" / "attempts"
-    files = sorted((folder / kata.track / kata.name).glob("*.py"))
-    found = {path.stem.replace("_", " "): _whole(path, attempts) for path in files}
-    for row in _rows(folder, kata):
-        style = row.note.removeprefix("of ")
-        found[row.name] = row.plant(right_attempts(kata)[style] if style else read_text(kata.master))
-    return found
-
-
-def _rows(folder: Path, kata: Kata) -> list[Bug]:
-    path = folder / kata.track / f"{kata.name}.txt"
-    return table(path.read_text("utf-8")) if path.exists() else []
-
-
-def _whole(path: Path, attempts: Path) -> str:
-    """A candidate's file with what it builds on."""
-    return re.sub(
-        r"^# with (\S+)$",
-        lambda line: _whole(attempts / f"{line[1]}.py", attempts),
-        path.read_text("utf-8"),
-        flags=re.MULTILINE,
-    )
 
 
 def kind_of(mistake: str) -> str:

@@ -1,0 +1,26 @@
+"""What `MultiHeadAttention` must do. The oracle computes one head at a time with torch's own attention, in float64."""
+
+from __future__ import annotations
+
+from dojo.contracts import FUSED, AttentionContract, Call, Draw
+
+
+def cross_attention(d: Draw, q_len: int, k_len: int, *mask: int) -> Call:
+    """A call with a context of a length of its own."""
+    call = TestMultiHeadAttention.call(d, 2, q_len, context=d.normal(2, k_len, 12))
+    return call.with_inputs(mask=d.mask(*mask)) if mask else call
+
+
+class TestMultiHeadAttention(AttentionContract):
+    name = "MultiHeadAttention"
+    ban = FUSED
+    cases = {
+        "a_context_as_long_as_the_queries": lambda d: cross_attention(d, 5, 5),
+        "a_context": lambda d: cross_attention(d, 5, 7),
+        "a_context_and_a_mask": lambda d: cross_attention(d, 5, 7, 5, 7),
+        "a_context_with_padding": lambda d: cross_attention(d, 5, 7, 2, 1, 1, 7),
+        "a_context_as_long_as_the_queries_and_a_mask": lambda d: cross_attention(d, 5, 5, 5, 5),
+        "a_shorter_context": lambda d: cross_attention(d, 5, 3, 2, 3, 5, 3),
+    }
+    more_shapes = {"one_query": lambda d: cross_attention(d, 1, 7), "one_key": lambda d: cross_attention(d, 5, 1)}
+    growth = {"context": lambda d, n: cross_attention(d, 5, n)}

@@ -1,0 +1,184 @@
+"""What `clip_loss` must do. The oracle asks each image for its text, then each text for its image, one by one."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dojo.contracts import (
+    HALF,
+    Attempt,
+    Call,
+    Contract,
+    Draw,
+    assert_raises,
+    bare,
+    match,
+    robust,
+)
+from dojo.contracts.checks.tolerance import Formula
+
+
+def pair_by_pair(init: dict, params: dict, image: Tensor, text: Tensor, log_scale: Tensor) -> Tensor:
+    images, texts = (
+        torch.stack([row / torch.linalg.vector_norm(row).clamp_min(1e-12) for row in side]) for side in (image, text)
+    )
+    losses = []
+    for asking, others in ((images, texts), (texts, images)):
+        for own, one in enumerate(asking):
+            logits = log_scale.exp() * (others * one).sum(-1)
+            losses.append(logits.logsumexp(0) - logits[own])
+    return sum(losses[1:], losses[0]) / len(losses)
+
+
+def of_logits(logits_of: Formula) -> Formula:
+    """The loss of the scaled cosines that `logits_of` makes in float32 at least."""
+
+    def loss(init: dict, params: dict, image: Tensor, text: Tensor, log_scale: Tensor) -> Tensor:
+        wide = torch.promote_types(image.dtype, torch.float32)
+        logits = logits_of(image.to(wide), text.to(wide), log_scale.to(wide))
+        own = torch.arange(len(logits))
+        return ((F.cross_entropy(logits, own) + F.cross_entropy(logits.T, own)) / 2).to(image.dtype)
+
+    return loss
+
+
+def of_directions(loss_of: Formula) -> Formula:
+    """The loss that `loss_of` makes of directions and their scale, in float32 at least."""
+
+    def loss(init: dict, params: dict, image: Tensor, text: Tensor, log_scale: Tensor) -> Tensor:
+        wide = torch.promote_types(image.dtype, torch.float32)
+        sides = (F.normalize(side.to(wide), dim=-1) for side in (image, text))
+        return loss_of(*sides, log_scale.to(wide).exp()).to(image.dtype)
+
+    return loss
+
+
+def by_log_softmax(images: Tensor, texts: Tensor, scale: Tensor) -> Tensor:
+    logits = images @ texts.T * scale
+    return -(logits.log_softmax(0) + logits.log_softmax(1)).diagonal().mean() / 2
+
+
+def by_own_products(images: Tensor, texts: Tensor, scale: Tensor) -> Tensor:
+    """The logits of the pairs taken row by row, and not from the table."""
+    logits, own = scale * (images @ texts.T), scale * (images * texts).sum(-1)
+    return ((logits.logsumexp(0) - own).mean() + (logits.logsumexp(1) - own).mean()) / 2
+
+
+def by_stretched_products(images: Tensor, texts: Tensor, scale: Tensor) -> Tensor:
+    logits = torch.einsum("id,jd->ij", scale * images, texts)
+    own = torch.einsum("id,id->i", images, scale * texts)
+    return torch.cat([(logits - own[:, None]).logsumexp(1), (logits - own).logsumexp(0)]).mean()
+
+
+def by_inverse_roots(image: Tensor, text: Tensor, log_scale: Tensor) -> Tensor:
+    images, texts = (x * x.square().sum(-1, keepdim=True).clamp_min(1e-24).rsqrt() for x in (image, text))
+    return images @ texts.T / torch.exp(-log_scale)
+
+
+def one_by_one(image: Tensor, text: Tensor, log_scale: Tensor) -> Tensor:
+    return F.cosine_similarity(image[:, None], text[None], dim=-1, eps=1e-12) * log_scale.exp()
+
+
+def divided_last(image: Tensor, text: Tensor, log_scale: Tensor) -> Tensor:
+    images, texts = (torch.linalg.vector_norm(x, dim=-1).clamp_min(1e-12) for x in (image, text))
+    return log_scale.exp() * (image @ text.T / images[:, None] / texts)
+
+
+class TestClipLoss(Contract):
+    name = "clip_loss"
+    oracle = pair_by_pair
+    variants = (
+        *map(of_directions, (by_log_softmax, by_own_products, by_stretched_products)),
+        *map(of_logits, (by_inverse_roots, divided_last, one_by_one)),
+    )
+    rounded_once = True
+    cases = {
+        "pairs": {},
+        "more_pairs_than_features": {"pairs": 7, "dim": 3},
+        "as_many_pairs_as_features": {"pairs": 4, "dim": 4},
+        "a_scale_beyond_100": {"log_scale": 5.5},
+        "a_scale_below_1": {"log_scale": -1.5},
+        "directions_that_are_much_alike": {"offset": 10.0, "log_scale": 5.5},
+    }
+    more_shapes = {"two_pairs": {"pairs": 2}}
+    hard_cases = {
+        "a_row_of_zeros": {"shortest": (0.0, 1.0)},
+        "rows_of_zeros_on_both_sides": {"shortest": (0.0, 0.0)},
+        "lengths_of_1e-10_and_2e-12": {"shortest": (1e-10, 2e-12)},
+        "cosines_times_1000": {"log_scale": 7.0},
+    }
+    representative = ("pairs", "directions_that_are_much_alike")
+    near_300 = {"offset": 300.0}
+    grows = {"pairs": "pairs", "features": "dim"}
+    timed = {"pairs": 512, "dim": 8}
+    time_limit = 15.0
+
+    @classmethod
+    def call(
+        cls, d: Draw, pairs: int = 5, dim: int = 6, log_scale: float = 1.5, offset: float = 0.0,
+        shortest: tuple[float, float] = (1.0, 1.0),
+    ) -> Call:  # fmt: skip
+        """Rows of unlike lengths; the second image and the first text are `shortest`, in units of length."""
+        sides = {}
+        for (name, row), length in zip({"image": 1, "text": 0}.items(), shortest, strict=True):
+            x = (offset + d.normal(pairs, dim)) * d.uniform(pairs, 1, low=0.3, high=3.0)
+            if length != 1.0:
+                x[row] *= length / x[row].norm()
+            sides[name] = x
+        return Call(sides | {"log_scale": torch.tensor(log_scale)})
+
+    @robust
+    def test_one_pair_has_no_loss(self, attempt: Attempt, draw: Draw) -> None:
+        """There is nothing to mistake it for. The logit may be rounded twice, and a scale of e^1.5 with it."""
+        call = self.call(draw, pairs=1)
+        got = self.run(attempt, "one_pair", call)
+        with self.case_context(attempt, "one_pair", call):
+            match(got, torch.zeros(()).double(), torch.tensor(1e-5).double(), "one pair has no loss", "")
+
+    @robust
+    def test_a_length_below_1e_12_counts_as_1e_12(self, attempt: Attempt, draw: Draw) -> None:
+        """A row of rounding errors alone becomes a direction as good as any other."""
+        call = self.call(draw, shortest=(3e-13, 2e-13))
+        self.verify(attempt, draw, "a row of length 3e-13 on one side, 2e-13 on the other", call)
+
+    @robust
+    def test_the_scale_is_computed_in_float32(self, attempt: Attempt, draw: Draw) -> None:
+        """A logarithm of 8.03 is 8 in bfloat16: all logits shrink by 3 percent. exp(12) is infinite in float16, and so
+        may be one half of a loss that is not.
+        """
+        for dtype in HALF:
+            call = self.call(draw, log_scale=8.0275)
+            call = call.cast(dtype).with_inputs(log_scale=call.inputs["log_scale"])
+            told = f"log_scale in float32, the rest in {bare(dtype)}"
+            with self.case_context(attempt, told, call):
+                args, kwargs = self.arguments(call.to(attempt.device))
+                got = {"result": self.ready(attempt, call).request(args, kwargs)["value"]}
+            self.compare(attempt, draw, told, call, got, dtype)
+            alike = self.call(draw, pairs=32, offset=100.0, log_scale=12.0)
+            self.verify(attempt, draw, "directions almost the same, a log_scale of 12", alike, dtype)
+        two = Call({"image": torch.eye(2)[[0, 0]], "text": torch.eye(2), "log_scale": torch.tensor(12.0)})
+        self.verify(attempt, draw, "one image twice, where the half of the images is 81377", two, torch.float16)
+
+    @robust
+    def test_other_shapes_are_refused(self, attempt: Attempt, draw: Draw) -> None:
+        """Sides of unlike numbers, or a scale for each pair, broadcast to a table that looks like any other."""
+        image, text, log_scale = self.call(draw).inputs.values()
+        others = text[:4], text[:1], text[:, :5], text[0], text[None], text.T
+        wrong = [(image[:4], text, log_scale, image[:4]), *((image, other, log_scale, other) for other in others)]
+        wrong += [(image[None], text[None], log_scale, image[None]), (image[0], text[0], log_scale, image[0])]
+        wrong += [(image, text, scale, scale) for scale in (torch.ones(1), torch.ones(5, 1))]
+        for *args, bad in wrong:
+            shape = ", ".join(map(str, bad.shape))
+            sentence = f"shapes {', '.join(str(tuple(each.shape)) for each in args)} are refused"
+            said = (f"({shape}", f"[{shape}")
+            assert_raises(lambda args=args: attempt.clip_loss.request(tuple(args), {}), said, sentence=sentence)
+
+
+CLAIMS = {
+    "CLIP learns from": "one_pair",
+    "Directions": "hard_cases|counts_as_1e_12",
+    "The scale": "values_match|hard_cases",
+    "`log_scale` may be": "scale_is_computed",
+}

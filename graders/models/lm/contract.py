@@ -1,0 +1,174 @@
+"""What `TransformerLM` must do. The oracle is made of torch's parts and complex numbers in float64, head by head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dojo.contracts import (
+    Attempt,
+    Call,
+    Draw,
+    HeadsContract,
+    NormedContract,
+    SoftmaxContract,
+    assert_raises,
+    core,
+    fail,
+    fast,
+    one_value,
+    oracles,
+    robust,
+    very_large_scores,
+)
+from dojo.contracts.layers import FAR_BELOW
+
+MAKES_ANGLES = {"cos", "cos_", "sin", "sin_", "polar", "tan"}
+
+WAYS = (
+    (oracles.library, oracles.apply_rope, oracles.library_rms_norm, oracles.library_swiglu),
+    (oracles.library, oracles.apply_rope_by_float32_angles, oracles.library_rms_norm, oracles.library_swiglu),
+    (oracles.stage_by_stage, oracles.apply_rope_by_float32_angles, oracles.rms_norm, oracles.swiglu),
+    (oracles.normalised_last, oracles.apply_rope, oracles.library_rms_norm, oracles.swiglu),
+)
+# positions that half precision cannot even count
+FAR = {"batch": 1, "seq": 307, "vocab": 17, "heads": 1, "pairs": 3, "longest": 313}
+
+
+def model(attend: Callable, rope: Callable, norm: Callable, gated: Callable) -> Callable[..., Tensor]:
+    def formula(init: dict, params: dict, token_ids: Tensor) -> Tensor:
+        eps, theta = init.get("eps", 1e-5), init.get("theta", 10000.0)
+        x = params["token_embedding.weight"][token_ids.long()]
+        for number in range(init["num_layers"]):
+            own = oracles.sub_params(f"layers.{number}.", params)
+            attn, ffn = (oracles.sub_params(part, own) for part in ("attn.", "ffn."))
+            h = norm(x, own["attn_norm.weight"], eps)
+            x = x + oracles.causal_self_attention(attend, rope, attn, h, init["num_heads"], theta)
+            x = x + gated(ffn, norm(x, own["ffn_norm.weight"], eps))
+        return norm(x, params["final_norm.weight"], eps) @ params["lm_head.weight"].mT
+
+    return formula
+
+
+def far_below_zero(d: Draw) -> Call:
+    """Tokens nearly alike, and keys the negative of the queries, in the slow pair alone: scores are far below zero."""
+    made = TestTransformerLM.call(d)
+    token = F.rms_norm(d.normal(12), (12,))
+    rows = d.normal(4, 12) * torch.tensor([0.0, 0.0, 1.0, 1.0])[:, None]
+    rows = (rows * (FAR_BELOW * 2) ** 0.5 / (rows @ token).norm()).repeat(3, 1)
+    alike = {"q_proj.weight": rows, "k_proj.weight": -rows}
+    params = {f"layers.0.attn.{name}": value for name, value in alike.items()}
+    params["token_embedding.weight"] = token + 0.02 * made.params["token_embedding.weight"]
+    return made.with_params(**params, **{"layers.0.attn_norm.weight": torch.ones(12)})
+
+
+def gates_far_from_zero(d: Draw) -> Call:
+    made = TestTransformerLM.call(d)
+    return made.with_params(**{"layers.0.ffn.w1.weight": 100 * made.params["layers.0.ffn.w1.weight"]})
+
+
+def late_tokens(d: Draw) -> Call:
+    """Zeros, then eight tokens behind position 2,048 that see hardly anything but one another, at great speeds."""
+    made = TestTransformerLM.call(d, **FAR | {"seq": 2100, "longest": 2100}, theta=3.0)
+    ids = 1 + d.integers(0, 16, 1, 2100)
+    ids[:, :-8] = 0
+    tokens = made.params["token_embedding.weight"].clone()
+    tokens[0] = 0.0
+    loud = {name: 2 * value for name, value in made.params.items() if "q_proj" in name or "k_proj" in name}
+    return made.with_inputs(token_ids=ids).with_params(**loud, **{"token_embedding.weight": tokens})
+
+
+class TestTransformerLM(NormedContract, HeadsContract, SoftmaxContract):
+    name = "TransformerLM"
+    oracle = model(*WAYS[0])
+    variants = tuple(model(*parts) for parts in WAYS[1:])
+    cases = {
+        "one_layer": {},
+        "as_long_as_allowed": {"seq": 14},
+        "two_layers": {"layers": 2},
+        "shared_key_heads": {"batch": 5, "seq": 8, "heads": 6, "num_kv_heads": 2},
+        "one_key_head": {"num_kv_heads": 1},
+        "another_theta": {"pairs": 3, "theta": 50.0},
+        "another_eps_and_small_embeddings": {"scale": 0.01, "eps": 1e-3},
+        "the_default_eps_and_small_embeddings": {"scale": 0.003},
+        "every_argument": {"scale": 0.01, "heads": 6, "num_kv_heads": 2, "theta": 50.0, "eps": 1e-3},
+        "int32_tokens": {"dtype": torch.int32},
+        "the_same_token_again_and_again": {"ids": torch.tensor([[3, 3, 3, 5, 3], [0, 12, 0, 12, 12]])},
+    }
+    hard_cases = {"scores_far_below_zero": far_below_zero, "gates_far_from_zero": gates_far_from_zero}
+    representative = ("two_layers", "shared_key_heads")
+    more_shapes = {"one_token": {"seq": 1}, "one_entry": {"batch": 1}, "a_long_sequence": FAR}
+    near_300 = {"offset": 300.0}
+    precision_sensitive = FAR
+    grows = {size: size for size in ("batch", "seq", "heads", "d_ff", "vocab")} | {"head_dim": "pairs"}
+    growth = {
+        "heads that share a key head": lambda d, n: TestTransformerLM.call(d, heads=n, num_kv_heads=1),
+        "key heads": lambda d, n: TestTransformerLM.call(d, heads=2 * n, num_kv_heads=n),
+    }
+    timed = {"seq": 64, "vocab": 211, "layers": 2, "heads": 4, "pairs": 8, "d_ff": 96, "longest": 64}
+    time_limit = 10.0
+
+    @classmethod
+    def call(
+        cls, d: Draw, batch: int = 2, seq: int = 5, vocab: int = 13, layers: int = 1, heads: int = 3, pairs: int = 2,
+        d_ff: int = 7, longest: int = 14, scale: float = 1.0, offset: float = 0.0, ids: Tensor | None = None,
+        dtype: torch.dtype = torch.int64, **init: float,
+    ) -> Call:  # fmt: skip
+        """Embeddings of this scale around `offset`; a head has this many pairs of features."""
+        sizes = (vocab, 2 * heads * pairs, layers, heads, d_ff, longest)
+        init = dict(zip(cls.signature.init, sizes, strict=False)) | init
+        params = cls.params(d, init, q_proj=1.5, k_proj=1.5, token_embedding=scale)
+        params["token_embedding.weight"] += offset
+        ids = d.integers(0, vocab, batch, seq, dtype=dtype) if ids is None else ids
+        return Call({"token_ids": ids}, init, params)
+
+    @classmethod
+    def one_value_for_many_keys(cls, d: Draw) -> Call:
+        return one_value(d, cls.call(d, 1, 512, 256, heads=2, pairs=64, longest=512), "layers.0.attn.")
+
+    @core
+    def test_a_later_token_changes_no_earlier_logits(self, attempt: Attempt, draw: Draw) -> None:
+        made = very_large_scores(self.call(draw, seq=7, layers=2))
+        ids = made.inputs["token_ids"]
+        changed = made.with_inputs(token_ids=torch.where(torch.arange(7) < 4, ids, (ids + 1) % 13))
+        before, after = (self.run(attempt, "later tokens", each) for each in (made, changed))
+        if not before.shape == after.shape == (2, 7, 13) or not torch.allclose(before[:, :4], after[:, :4], atol=1e-4):
+            fail("the model is causal", "tokens 4 to 6 changed the logits of tokens 0 to 3")
+
+    @robust
+    def test_longer_sequences_than_allowed_are_refused(self, attempt: Attempt, draw: Draw) -> None:
+        """Behind its tables a model fails by an error about shapes. Llama's own code does this too."""
+        for seq in (15, 17):
+            use = partial(self.run, attempt, "too_long", self.call(draw, seq=seq))
+            assert_raises(use, seq, sentence="seq > max_seq_len is a ValueError")
+
+    @robust
+    def test_key_heads_must_divide_the_heads_and_head_dim_be_even(self, attempt: Attempt, draw: Draw) -> None:
+        """A wrong configuration is found in the first batch, by an error about shapes, or never."""
+        made = self.call(draw)
+        key_heads = "num_heads that num_kv_heads does not divide is a ValueError"
+        for sentence, held, wrong in (
+            (key_heads, (6, 4), {"num_heads": 6, "num_kv_heads": 4}),
+            ("an odd head_dim is a ValueError", ((5, 15),), {"d_model": 15}),
+        ):
+            refused = replace(made, init=made.init | wrong, params={})
+            assert_raises(partial(self.run, attempt, "wrong_sizes", refused), *held, sentence=sentence)
+
+    @robust
+    def test_positions_beyond_2048_are_told_apart_in_float16(self, attempt: Attempt, draw: Draw) -> None:
+        """In a long text neighbours run into one position: float16 counts to 2,048 only, bfloat16 to 256."""
+        self.verify(attempt, draw, "more_than_2048_tokens", late_tokens(draw), torch.float16)
+
+    @fast
+    def test_tables_are_made_once_at_construction(self, attempt: Attempt, draw: Draw) -> None:
+        made = self.call(draw)
+        args, _ = self.arguments(made.to(attempt.device))
+        for told, dtype in (("a call", torch.float32), ("a call after module.to(bfloat16)", torch.bfloat16)):
+            computed = sorted(MAKES_ANGLES & set(self.ready(attempt, made, dtype).observe(*args)["operations"]))
+            if computed:
+                fail("tables are made once, at construction", f"{told} ran {', '.join(computed)}")
