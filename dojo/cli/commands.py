@@ -74,6 +74,15 @@ def _reset(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     return katas.reset(args.names, args.yes)
 
 
+def _prove(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    from dojo.content import catalog
+    from dojo.grading.options import fresh_seed
+    from dojo.proving import prove
+
+    seed = fresh_seed(args.seed)
+    return max(prove.main(kata, args.only, seed) for kata in catalog.select(args.names))
+
+
 def _build(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     from dojo.content import build, catalog, master
 
@@ -309,6 +318,14 @@ COMMANDS = {
     ),
     "build": Command(
         MAINTAIN, "make stubs and notebooks from the masters", arguments.build, _build, (("", ""), ("--check", ""))
+    ),
+    "prove": Command(
+        MAINTAIN,
+        "show that a kata's grader is right: right answers pass, wrong ones fail and are named",
+        arguments.prove,
+        _prove,
+        (("rope", "every step"), ("rope --only wrong", "the kill matrix alone")),
+        "exit status: 0 when all holds, 1 when something is wrong, which is told as FILE:LINE: what",
     ),
 }
 

@@ -97,7 +97,7 @@ def build(check: bool = False, root: Path = ROOT) -> tuple[bool, list[str]]:
                 f"`{typed(f'reset {kata.name}')}` makes both afresh and keeps a copy."
             )
             continue
-        stale = [kata.say(path) for path in _stale(kata, node)]
+        stale = [kata.say(path) for path in stale_files(kata, node)]
         if not stale:
             continue
         if check:
@@ -163,7 +163,9 @@ def code_cells(kata: Kata) -> list[str]:
     return [_source(cell) for cell in found["cells"] if cell.get("cell_type") == "code"]
 
 
-def _stale(kata: Kata, wanted: NotebookNode) -> list[Path]:
+def stale_files(kata: Kata, wanted: NotebookNode | None = None) -> list[Path]:
+    """Stub and notebook, where they are not what the master gives."""
+    wanted = wanted or notebook(stub_text(kata))
     marks, stale = _marks(wanted), []
     if not kata.stub.exists() or _script_mark(kata) != marks["stub"]:
         stale.append(kata.stub)

@@ -64,6 +64,12 @@ def mistakes(kata: Kata) -> dict[str, str]:
     return found
 
 
+def place(kata: Kata, name: str) -> str:
+    """Where a wrong answer of this name stands, as FILE:LINE."""
+    rows = (row.place for row in _table(kata) if row.name == name)
+    return next(rows, kata.say(kata.proofs / "wrong" / f"{name.replace(' ', '_')}.py"))
+
+
 def mutants(kata: Kata) -> list[Row]:
     """The mistakes that a test of the learner's should reject, marked with their kinds."""
     return [
@@ -85,6 +91,13 @@ def right_attempts(kata: Kata) -> dict[str, str]:
     """The right answers, by style."""
     asked = TEST in master.names(kata)
     return {style: source for style, source in _right(kata).items() if not asked or has_test(source)}
+
+
+def right_place(kata: Kata, style: str) -> str:
+    """Where a right answer of this style stands."""
+    path = kata.proofs / "right" / f"{style}.py"
+    rows = (row.place for row in read(kata.proofs / "right.txt") if row.name.replace(" ", "_") == style)
+    return kata.say(path) if path.exists() else next(rows)
 
 
 def right_programs(kata: Kata) -> dict[str, str]:

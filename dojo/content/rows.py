@@ -48,10 +48,10 @@ class Row:
         """
         source = master.without_handed_out(source)
         for old, new in self.edits:
-            code = _code(source)
-            at = code.find(old)
-            if at < 0 or code.find(old, at + 1) >= 0:
-                raise BadRow(f"{self.place}: {old!r} {_stands(old, code)}")
+            lines = code(source)
+            at = lines.find(old)
+            if at < 0 or lines.find(old, at + 1) >= 0:
+                raise BadRow(f"{self.place}: {old!r} {_stands(old, lines)}")
             start = source.rfind("\n", 0, at) + 1
             line, _, after = source[start:].partition("\n")
             margin = line[: len(line) - len(line.lstrip(" "))]
@@ -112,7 +112,7 @@ def _row(lines: list[str], place: str) -> Row:
 
 
 @lru_cache(maxsize=64)
-def _code(source: str) -> str:
+def code(source: str) -> str:
     """The source with every line of prose blank, each character still at its place."""
     header, cells = master.split(source)
     prose = {*range(header.count("\n") + 1)} if header else set[int]()
@@ -123,10 +123,10 @@ def _code(source: str) -> str:
     return "\n".join(" " * len(line) if number in prose else line for number, line in enumerate(lines))
 
 
-def _stands(old: str, code: str) -> str:
+def _stands(old: str, text: str) -> str:
     """`stands twice (lines 57, 90)`: where a text stands that should stand once."""
-    at = [match.start() for match in re.finditer(re.escape(old), code)]
-    lines = ", ".join(str(code.count("\n", 0, place) + 1) for place in at)
+    at = [match.start() for match in re.finditer(re.escape(old), text)]
+    lines = ", ".join(str(text.count("\n", 0, place) + 1) for place in at)
     if not at:
         return "does not stand in the code"
     return f"stands {'twice' if len(at) == 2 else f'{len(at)} times'} (lines {lines})"

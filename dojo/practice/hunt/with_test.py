@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from dojo.content import catalog, master, proofs
 from dojo.content.catalog import Trouble
+from dojo.content.proofs import TEST
 from dojo.grading.options import Options
 from dojo.practice.hunt import planting
 from dojo.verdict.failures import Fault
