@@ -15,6 +15,7 @@ from dojo.verdict.failures import Died, Fault, Forbidden, Raised
 from dojo.verdict.types import MOST_TEXT, Label, Section, plain
 
 EXPLAINED = {"kind": "ValueError", "text": "no", "bases": ["ValueError"], "lines": "", "operation": []}
+EXPLAINED |= {"line": 3, "read": True}
 CALL = {"do": "call"}
 FORGED = {
     "a failure that is a text": (CALL, {"raised": "ValueError"}),
@@ -23,6 +24,8 @@ FORGED = {
     "a failure with lines in a list": (CALL, {"raised": EXPLAINED | {"lines": ["a"]}}),
     "bases that are one text": (CALL, {"raised": EXPLAINED | {"bases": "ValueError"}}),
     "bases that are numbers": (CALL, {"raised": EXPLAINED | {"bases": [1]}}),
+    "a line in words": (CALL, {"raised": EXPLAINED | {"line": "3"}}),
+    "a file that is read by a number": (CALL, {"raised": EXPLAINED | {"read": 1}}),
     "an operation that is a mapping": (CALL, {"raised": EXPLAINED | {"operation": {"a": 1}}}),
     "forbidden, and nothing raised": (CALL, {"forbidden": "numpy"}),
     "forbidden is a number": (CALL, {"forbidden": 7, "raised": EXPLAINED}),

@@ -16,15 +16,15 @@ from dojo.judge.fork_server import ForkServer
 from dojo.verdict import causes
 from dojo.verdict.screen import terminal
 from dojo.verdict.screen.failure import PICTURE
-from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
+from dojo.verdict.types import Check, Failure, Kind, Outcome, Tier, Verdict
 from tests.conftest import SEED, on_core
 
 COLUMNS = 80
 
 
-def failed(name: str, tier: Tier = Tier.CORE, outcome: Outcome = Outcome.WRONG, bug: str = "", **said: str) -> Check:
-    sections = [Section(Label[label.upper()], text) for label, text in said.items()]
-    return Check(name, tier, outcome, sections=sections, diagnosis=bug or None)
+def failed(name: str, tier: Tier = Tier.CORE, outcome: Outcome = Outcome.WRONG, bug: str = "", **known: str) -> Check:
+    failure = Failure(Kind(known.pop("kind", Kind.PROMISE)), **known)
+    return Check(name, tier, outcome, failure=failure, diagnosis=bug or None)
 
 
 def told(*checks: Check) -> dict[str, list[str]]:
@@ -43,54 +43,54 @@ def test_one_known_bug_is_one_cause() -> None:
 
 
 def test_one_line_that_raises_is_one_cause() -> None:
-    at = {"outcome": Outcome.CRASHED, "traceback": "a.py, line 3"}
-    other = failed("A::c", outcome=Outcome.CRASHED, traceback="a.py, line 4")
+    at = {"outcome": Outcome.CRASHED, "lines": "a.py, line 3"}
+    other = failed("A::c", outcome=Outcome.CRASHED, lines="a.py, line 4")
     assert told(failed("A::a", **at), failed("B::b", **at), other) == {"A::a": ["B::b"], "A::c": []}
 
 
 def test_what_raises_where_a_known_bug_raises_is_of_its_cause() -> None:
-    at = {"outcome": Outcome.CRASHED, "traceback": "a.py, line 3"}
+    at = {"outcome": Outcome.CRASHED, "lines": "a.py, line 3"}
     checks = [failed("A::a", bug="x", **at), failed("A::time", Tier.FAST, **at), failed("B::b", bug="y", **at)]
     assert told(*checks) == {"A::a": ["A::time"], "B::b": []}
 
 
 def test_one_forbidden_operation_is_one_cause() -> None:
-    one, two = (failed(f"A::{n}", outcome=Outcome.FORBIDDEN, event="`einsum` is not allowed") for n in "ab")
+    one, two = (failed(f"A::{n}", outcome=Outcome.FORBIDDEN, what="`einsum` is not allowed") for n in "ab")
     assert told(one, two) == {"A::a": ["A::b"]}
 
 
 def test_wrong_values_explain_what_compares_values_in_another_dtype_layout_or_shape() -> None:
     checks = [
-        failed("A::values", elements="2 of 8", pattern="only row 1"),
-        failed("A::layout", Tier.ROBUST, elements="8 of 8"),
-        failed("A::half_precision[float16]", Tier.ROBUST, facts="off by 3"),
-        failed("A::inputs_overwritten", Tier.ROBUST, contract="inputs are left alone"),
-        failed("B::values", elements="2 of 8"),
+        failed("A::values", compared="float32", pattern="only row 1"),
+        failed("A::layout", Tier.ROBUST, compared="float32"),
+        failed("A::half_precision", Tier.ROBUST, dtype="float16"),
+        failed("A::inputs_overwritten", Tier.ROBUST, sentence="inputs are left alone"),
+        failed("B::values", compared="float32"),
     ]
     assert told(*checks) == {
-        "A::values": ["A::layout", "A::half_precision[float16]"],
+        "A::values": ["A::layout", "A::half_precision"],
         "A::inputs_overwritten": [],
         "B::values": [],
     }
 
 
 def test_without_wrong_values_the_same_pattern_is_one_cause() -> None:
-    alike = [failed(f"A::{n}", Tier.ROBUST, elements=n, pattern="only row 1") for n in "ab"]
-    assert told(*alike, failed("A::c", Tier.ROBUST, elements="c", pattern="every row")) == {
+    alike = [failed(f"A::{n}", Tier.ROBUST, compared="float32", pattern="only row 1") for n in "ab"]
+    assert told(*alike, failed("A::c", Tier.ROBUST, compared="float32", pattern="every row")) == {
         "A::a": ["A::b"],
         "A::c": [],
     }
 
 
 def test_a_test_that_rejects_a_wrong_program_beside_it_makes_no_mistake() -> None:
-    beside = failed(causes.BESIDE, contract="`test` accepts the mended program")
-    assert told(failed("A::values", contract="values"), beside) == {"A::values": [causes.BESIDE]}
-    assert told(failed("A::values", Tier.ROBUST, contract="values"), beside) == {causes.BESIDE: [], "A::values": []}
+    beside = failed("Testtest::beside", kind=Kind.BESIDE)
+    assert told(failed("A::values", sentence="values"), beside) == {"A::values": [beside.name]}
+    assert told(failed("A::values", Tier.ROBUST, sentence="values"), beside) == {beside.name: [], "A::values": []}
 
 
 def test_causes_come_in_the_order_of_the_tiers() -> None:
-    fast = failed("A::slow", Tier.FAST, Outcome.SLOW, contract="fast")
-    assert list(told(fast, failed("A::robust", Tier.ROBUST, contract="r"), failed("A::core", contract="c"))) == [
+    fast = failed("A::slow", Tier.FAST, Outcome.SLOW, sentence="fast")
+    assert list(told(fast, failed("A::robust", Tier.ROBUST, sentence="r"), failed("A::core", sentence="c"))) == [
         "A::core",
         "A::robust",
         "A::slow",

@@ -253,9 +253,9 @@ def test_a_table_left_behind_on_another_device_is_seen(attempt: proxy.Attempt) -
     x = torch.ones(3)
     found = attempt.Scale(3).fake_device(x)
     assert (found["mixed"], found["placed"]) == (None, True)
-    met, _, line = attempt.Lost(3).fake_device(x)["mixed"].partition("\n")
-    assert "two devices" in met
-    assert "in forward" in line
+    found = attempt.Lost(3).fake_device(x)
+    assert "two devices" in found["mixed"]
+    assert "in forward" in found["where"]["lines"]
 
 
 def test_a_worker_sees_neither_secrets_nor_the_project(

@@ -24,7 +24,7 @@ from dojo.verdict.screen import terminal as screen_terminal
 from dojo.verdict.screen.failure import PICTURE
 from dojo.verdict.screen.terminal import ROWS, Screen
 from dojo.verdict.screen.text import LONGEST, clean, readable
-from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
+from dojo.verdict.types import Check, Failure, Kind, Label, Outcome, Section, Tier, Verdict
 
 ROOT = Path(__file__).parents[1]
 ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
@@ -145,6 +145,7 @@ def test_where_the_screen_is_full_a_known_mistake_is_told_in_fewer_words():
         elements="2 of 8 elements are off\nfirst [seq 1]: got nan, expected 2",
         diagnosis="equals a mean over the padding",
     )
+    check.failure = Failure(Kind.COMPARED, inputs=[check.sections[3].text], definition=True)
     check.diagnosis = "a mean over the padding"
     more = ["Much code does this", "elements are nan"]
     alone = plain(verdict(checks=[check, passed("test_0")]))

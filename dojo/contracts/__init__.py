@@ -20,8 +20,10 @@ from dojo.contracts.checks.assertions import (
     assert_stays_in_torch,
     fail,
     match,
+    noting,
     stating,
     tensor,
+    too_much,
 )
 from dojo.contracts.checks.candidate_test.contract import CandidateTest
 from dojo.contracts.checks.inputs import Call, Draw

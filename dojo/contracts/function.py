@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from dojo.contracts.checks import tolerance
-from dojo.contracts.checks.assertions import assert_state_unchanged, fail
+from dojo.contracts.checks.assertions import assert_state_unchanged, fail, too_much
 from dojo.contracts.checks.inputs import Call, Draw
 from dojo.contracts.checks.operations import NOTHING_BANNED, Ban, assert_constant_op_count, operation_count
 from dojo.contracts.checks.timing import assert_time_within
@@ -33,8 +33,7 @@ from dojo.contracts.checks.tolerance import is_floating
 from dojo.contracts.harness import Harness, Maker, bare, core, fast, half_precisions, robust, transposed
 from dojo.judge.protocol import mapped, tensors_in
 from dojo.judge.proxy import Attempt, Module
-from dojo.verdict.failures import Fault, Raised
-from dojo.verdict.types import Label, Outcome, Section
+from dojo.verdict.failures import Raised
 
 Case = Maker | Mapping[str, Any]
 
@@ -278,7 +277,7 @@ class Contract(Harness):
             axis = self.memory_in or "seq"
             sentence = f"no tensor grows faster than the input: nothing the size of {axis} × {axis} is needed"
             seen = f"{name} made {before} bytes at {axis} {small} and {after} bytes at {axis} {factor * small}"
-            raise Fault(Outcome.SLOW, Section(Label.CONTRACT, sentence), Section(Label.FACTS, seen))
+            too_much(sentence, seen)
 
     @fast
     def test_time_stays_near_the_reference(self, attempt: Attempt, reference: Attempt, draw: Draw) -> None:

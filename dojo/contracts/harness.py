@@ -15,7 +15,7 @@ from torch import Tensor
 
 from dojo.content.signature import Signature, signature_of
 from dojo.contracts.checks import tolerance
-from dojo.contracts.checks.assertions import Wrong, match, tensor
+from dojo.contracts.checks.assertions import Wrong, fail, match, noting, tensor
 from dojo.contracts.checks.inputs import Call, Draw
 from dojo.contracts.checks.timing import Race, race
 from dojo.contracts.checks.tolerance import Budget, Formula, cached, is_floating, remembered, value_key
@@ -24,7 +24,6 @@ from dojo.judge.protocol import Args, Kwargs, mapped
 from dojo.judge.proxy import Attempt, Callee, Module, PreparedCall
 from dojo.verdict.failures import Fault
 from dojo.verdict.repro import FailingCall
-from dojo.verdict.types import Label, Section
 
 core, robust, fast = pytest.mark.core, pytest.mark.robust, pytest.mark.fast
 half_precisions = pytest.mark.parametrize("dtype", tolerance.HALF, ids=lambda d: str(d).removeprefix("torch."))
@@ -146,7 +145,7 @@ class Harness(HouseRules):
         budget: Budget | None = None,
     ) -> None:
         """Hold results and gradients against the oracle under the error rule."""
-        with self.case_context(attempt, case, call):
+        with self.case_context(attempt, case, call), noting(dtype=bare(dtype)):
             budget = budget or self.budget(draw, call, dtype)
             given = self.result_leaves(got["result"], budget, attempt.device, case, call, dtype)
             got = got | given
@@ -155,7 +154,7 @@ class Harness(HouseRules):
                     continue
                 value = got.get(name)
                 if value is None:
-                    raise Wrong(f"the result is differentiable: no {name} comes back", where=f"{case}: {name}")
+                    fail(f"the result is differentiable: no {name} comes back", where=f"{case}: {name}")
                 sentence = f"{name} matches the definition" if name in given else f"{name} is right"
                 axes = self.axes.get(name.removeprefix("gradient of ").partition("[")[0], "out in")
                 value = value.cpu() if isinstance(value, Tensor) else value
@@ -166,6 +165,7 @@ class Harness(HouseRules):
                         worst = match(value, expected, budget.allowed(name), sentence, axes, inputs=inputs)
                 except Wrong as wrong:
                     wrong.where, wrong.cotangents = f"{case}: {name}", budget.cotangents
+                    wrong.failure.definition = name == "result"
                     attempt.error_ratio = max(attempt.error_ratio, wrong.worst)
                     raise
                 attempt.error_ratio = max(attempt.error_ratio, worst)
@@ -181,28 +181,28 @@ class Harness(HouseRules):
         found = self.named(result, case)
         expected = {name: value for name, value in budget.exact.items() if not name.startswith("gradient of ")}
         if found.keys() != expected.keys():
-            seen = _fact(f"got {', '.join(found)}, expected {', '.join(expected)}")
-            raise Wrong("each result has as many parts as the input", seen, where=case)
+            seen = f"got {', '.join(found)}, expected {', '.join(expected)}"
+            fail("each result has as many parts as the input", seen, where=case)
         for name, value in expected.items():
             if value is None:
                 if found[name] is not None:
-                    raise Wrong(f"{name} is None", _fact(f"got a {type(found[name]).__name__}"), where=case)
+                    fail(f"{name} is None", f"got a {type(found[name]).__name__}", where=case)
                 continue
             if found[name] is None and name != "result":
-                raise Wrong(f"{name} is a tensor", _fact("got None"), where=case)
+                fail(f"{name} is a tensor", "got None", where=case)
             wanted = self.result_dtype(name, call, dtype) if is_floating(value) else value.dtype
             got = tensor(found[name], device)
             if got.dtype is not wanted:
                 whose = "input" if any(map(is_floating, tolerance.named_leaves(call.inputs).values())) else "parameters"
                 said = f"the result has the dtype of the {whose}" if name == "result" else f"{name} is {bare(wanted)}"
-                raise Wrong(said, _fact(f"got {bare(got.dtype)} for {bare(dtype)}"), where=case)
+                fail(said, f"got {bare(got.dtype)} for {bare(dtype)}", where=case)
         return found
 
     def named(self, result: Any, case: str = "") -> dict[str, Any]:
         """The results of a call by name, those within them too. Raises Wrong where there is another number of them."""
         if self.results and not (isinstance(result, (tuple, list)) and len(result) == len(self.results)):
             count = f"{len(result)} of them" if isinstance(result, (tuple, list)) else "one value"
-            raise Wrong(f"the results are {', '.join(self.results)}, in a tuple", _fact(f"got {count}"), where=case)
+            fail(f"the results are {', '.join(self.results)}, in a tuple", f"got {count}", where=case)
         return tolerance.named_results(result, self.results)
 
     def result_dtype(self, name: str, call: Call, dtype: torch.dtype) -> torch.dtype:
@@ -316,15 +316,14 @@ class Harness(HouseRules):
         try:
             yield
         except Fault as fault:
-            told = f"case `{case}`: {call.describe(self.axes, attempt.device)}"
-            fault.sections.append(Section(Label.INPUT, told))
-            fault.case = case
+            fault.failure.inputs.append(f"case `{case}`: {call.describe(self.axes, attempt.device)}")
+            fault.failure.case = case
             args, kwargs = self.signature.call(call.inputs)
             built = self.signature.construction(call.init) if self.signature.init else None
             names = self.signature.inputs[: len(args)]
             fault.failing = FailingCall(self.name, built, call.params, args, kwargs, names, self.trains(call))
             init = self.signature.init[: len(built[0])] if built else ()
-            fault.given = {*names, *kwargs, *init, *(built[1] if built else ())}
+            fault.failure.given = {*names, *kwargs, *init, *(built[1] if built else ())}
             if isinstance(fault, Wrong):
                 fault.failing.expected = fault.expected
                 fault.failing.tell(fault.where.rpartition(": ")[2], self.results, fault.cotangents)
@@ -336,10 +335,6 @@ def file_of(made: type) -> Path:
     frames = (frame for frame, _ in walk_stack(sys._getframe(1)))
     frame = next(frame for frame in frames if frame.f_globals.get("__name__") == made.__module__)
     return Path(frame.f_globals["__file__"])
-
-
-def _fact(text: str) -> Section:
-    return Section(Label.FACTS, text)
 
 
 def bare(dtype: torch.dtype) -> str:

@@ -12,13 +12,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from dojo.contracts.checks.assertions import Wrong, fail, tensor
+from dojo.contracts.checks.assertions import fail, tensor
 from dojo.contracts.checks.inputs import Call, Draw
 from dojo.contracts.harness import bare, core, half_precisions, robust
 from dojo.contracts.module import ModuleContract
 from dojo.judge.protocol import Message
 from dojo.judge.proxy import Attempt, Module
-from dojo.verdict.types import Label, Section
 
 GELU_OF_ONE = 0.5 * (1 + math.erf(0.5**0.5))
 FAR_BELOW = 5e4  # minus this, and no number that is filled in for masked scores, unless it is as good as -inf
@@ -298,6 +297,5 @@ class NormContract(ModuleContract):
         if not off <= allowed:
             seen = f"in {bare(dtype)} a vector is longer or shorter than it should be"
             # The share is another in every attempt, and no part of what a known bug is told by.
-            measured = Section(Label.INPUT, f"by the share {off:.2g}, allowed {allowed:.2g}")
             sentence = "half precision is reduced and normalised in float32, and rounded once at the end"
-            raise Wrong(sentence, Section(Label.FACTS, seen), measured)
+            fail(sentence, seen, call=f"by the share {off:.2g}, allowed {allowed:.2g}")

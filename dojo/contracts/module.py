@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from dojo.content import catalog
-from dojo.contracts.checks.assertions import Wrong, fail
+from dojo.contracts.checks.assertions import fail, noting
 from dojo.contracts.checks.inputs import Call, Draw
 from dojo.contracts.checks.operations import assert_constant_op_count
 from dojo.contracts.checks.parameters import fits, parameters_are, same_shapes
@@ -20,7 +20,6 @@ from dojo.contracts.function import Contract
 from dojo.contracts.harness import Maker, bare, core, fast, robust
 from dojo.judge.proxy import Attempt, Module
 from dojo.verdict.failures import Raised
-from dojo.verdict.types import Label, Section
 
 
 class ModuleContract(Contract):
@@ -254,11 +253,11 @@ class ModuleContract(Contract):
         """On a GPU it fails with tensors on two devices, although every test on the CPU passed."""
         call = next(iter(self.cases.values()))(draw)
         args, kwargs = self.arguments(call)
-        mixed = self.ready(attempt, call).fake_device(*args, **kwargs)["mixed"]
-        if mixed:
-            met, _, lines = mixed.partition("\n")
-            seen = Section(Label.FACTS, f"{met}, after module.to(device)"), Section(Label.TRACEBACK, lines)
-            raise Wrong("tables follow the module, or the input, to another device", *seen)
+        reply = self.ready(attempt, call).fake_device(*args, **kwargs)
+        if reply["mixed"] and reply["where"]:
+            sentence = "tables follow the module, or the input, to another device"
+            with noting(lines=reply["where"]["lines"], line=reply["where"]["line"]):
+                fail(sentence, f"{reply['mixed']}, after module.to(device)")
 
 
 class PrecomputedTablesContract(ModuleContract):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from dojo.content import catalog, master
 from dojo.content.catalog import Kata
-from dojo.grading.pytest_plugin import class_name
+from dojo.grading.runner import class_name
 
 PROMISED = re.compile(
     "values_match|gradients_match|uses_only|stays_in_pytorch|any_leading_dimensions|float64|half_precision|float16|"

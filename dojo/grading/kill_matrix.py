@@ -8,69 +8,34 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dojo.content.master import read_text
-from dojo.grading.pytest_plugin import GraderPlugin, clocked, fault_of, name_of, of_a_test, tier_of
+from dojo.grading.pytest_plugin import GraderPlugin
 from dojo.grading.run import attempt_maker, run_graders
+from dojo.grading.runner import clocked, fails, name_of, of_a_test, tier_of
 from dojo.verdict.failures import Fault
 
 if TYPE_CHECKING:
     from dojo.content.catalog import Kata
     from dojo.grading.options import Options
     from dojo.judge.fork_server import ForkServer
-    from dojo.judge.proxy import Attempt
     from dojo.verdict.types import Tier
 
 Outcomes = dict[str, dict[str, Fault | Exception | None]]  # by row and check; an exception is a fault of the grader
 
 
 class _Matrix(GraderPlugin):
-    """Runs each check over all rows in place of the one call that pytest would make."""
+    """Does something with each check in place of the one call that pytest would make."""
 
-    def __init__(
-        self,
-        options: Options,
-        rows: dict[str, Attempt],
-        reference: Attempt,
-        wanted: Callable[[str, str, bool], bool],
-        every_place: bool,
-        every_row: bool,
-        outcomes: Outcomes,
-    ) -> None:
+    def __init__(self, options: Options, run: Callable[[pytest.Function], None]) -> None:
         super().__init__(options)
-        self.rows, self._reference, self.wanted = rows, reference, wanted
-        self.every_place, self.every_row = every_place, every_row
-        outcomes |= {row: {} for row in rows}
-        self.outcomes = outcomes
-        self.checks: dict[str, Tier] = {}
-
-    @pytest.fixture
-    def attempt(self) -> None:
-        """Each row's in turn."""
-
-    @pytest.fixture
-    def reference(self) -> None:
-        """The solution, which the rows are timed against."""
+        self.run = run
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         # Rows are programs: what is asked of a test, bad tests show.
         items[:] = [item for item in items if not of_a_test(item)]
         super().pytest_collection_modifyitems(config, items)
 
-    def rejected(self, row: str) -> bool:
-        """Whether a check has failed this row."""
-        return any(self.outcomes[row].values())
-
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
-        check = name_of(pyfuncitem)
-        self.checks[check] = tier_of(pyfuncitem)
-        for row, attempt in sorted(self.rows.items(), key=lambda item: self.rejected(item[0])):
-            needless = self.rejected(row) or not self.every_row
-            if needless and not self.every_place and any(found.get(check) for found in self.outcomes.values()):
-                break  # those that come now have been rejected, and the check has rejected one
-            if self.wanted(row, check, clocked(pyfuncitem)):
-                try:
-                    self.outcomes[row][check] = fault_of(pyfuncitem, attempt, self._reference)
-                except Exception as error:
-                    self.outcomes[row][check] = error
+        self.run(pyfuncitem)
         return True
 
 
@@ -94,10 +59,27 @@ def kill_matrix(
     make = attempt_maker(options, server)
     rows = {name: make(source, "attempt.py") for name, source in sources.items()}
     reference = make(read_text(kata.master), kata.say(kata.master))
-    matrix = _Matrix(options, rows, reference, wanted, every_place, every_row, {} if outcomes is None else outcomes)
+    found: Outcomes = {} if outcomes is None else outcomes
+    found |= {row: {} for row in rows}
+    checks: dict[str, Tier] = {}
+
+    def run(item: pytest.Function) -> None:
+        check = name_of(item)
+        checks[check] = tier_of(item)
+        rejected = {row: any(found[row].values()) for row in rows}
+        for row in sorted(rows, key=rejected.__getitem__):
+            needless = rejected[row] or not every_row
+            if needless and not every_place and any(each.get(check) for each in found.values()):
+                break  # those that come now have been rejected, and the check has rejected one
+            if wanted(row, check, clocked(item)):
+                try:
+                    found[row][check] = fails(item, rows[row], reference)
+                except Exception as error:
+                    found[row][check] = error
+
     try:
-        run_graders([kata.grader], matrix)
+        run_graders([kata.grader], _Matrix(options, run))
     finally:
         for attempt in (*rows.values(), reference):
             attempt.close()
-    return matrix.outcomes, matrix.checks
+    return found, checks

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import io
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +21,13 @@ from dojo.contracts.checks import tolerance
 from dojo.contracts.checks.assertions import Wrong
 from dojo.contracts.checks.candidate_test.contract import CandidateTest, by_kind, hunted
 from dojo.contracts.checks.candidate_test.trials import Trials
-from dojo.contracts.checks.inputs import Draw
 from dojo.grading.options import chooser
+from dojo.grading.runner import OPTIONS, clocked, fails, name_of, of_a_test, run_check, tier_of
 from dojo.grading.telling.diagnosis import DIAGNOSABLE, Diagnosis
 from dojo.grading.telling.mended import left_in
 from dojo.grading.telling.sameness import same_failure
 from dojo.judge.proxy import Attempt
-from dojo.verdict.failures import Fault, Unusable
+from dojo.verdict.failures import Fault, happened, ours
 from dojo.verdict.page.heatmap import picture
 from dojo.verdict.screen.text import readable
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 
 
 OTHERWISE = "the program fails otherwise than by some of the {count} bugs that it was handed out with"
-SEED = pytest.StashKey[int]()
 _faults_of_bugs: dict[tuple[Any, ...], Fault | None] = {}  # within a grading and the next, as oracles are
 
 
@@ -89,10 +87,10 @@ class Subject:
         def outcomes(source: str) -> Iterator[Fault | None]:
             for item in checks:
                 self._planted.become(source)
-                yield fault_of(item, self._planted, self.reference)
+                yield fails(item, self._planted, self.reference)
 
         known = {bug.name: bug for bug in proofs.bugs(self.kata)}
-        mine = [fault_of(item, self.attempt, self.reference) for item in checks]
+        mine = [fails(item, self.attempt, self.reference) for item in checks]
         bugs = [known[name] for name in self.planted]
         left, count = left_in(self.attempt.source, self.reference.source, bugs, mine, outcomes), len(bugs)
         self.mended = f"{count - left} of {count} mended" if left is not None else OTHERWISE.format(count=count)
@@ -107,15 +105,15 @@ class Subject:
 
     def _fault_of(self, bug: Row, item: pytest.Function) -> Fault | None:
         failed = self.failed.get(item.nodeid)
-        if failed is None or not failed.case:
+        if failed is None or not failed.failure.case:
             return self._known_fault(bug, item)
-        there = self._known_fault(bug, item, only_case=failed.case)
+        there = self._known_fault(bug, item, only_case=failed.failure.case)
         if there is None or not same_failure(failed, there):
             return there  # without the cases before, which cost as much each
-        return self._known_fault(bug, item, last_case=failed.case)
+        return self._known_fault(bug, item, last_case=failed.failure.case)
 
     def _known_fault(self, bug: Row, item: pytest.Function, **cases: str) -> Fault | None:
-        where = (*cases.items(), item.config.stash[SEED])
+        where = (*cases.items(), item.config.stash[OPTIONS].seed)
         key = self.reference.source, self.attempt.device, bug.name, item.nodeid, *where
         if key not in _faults_of_bugs:
             if len(_faults_of_bugs) >= tolerance.MOST_KNOWN:
@@ -123,7 +121,7 @@ class Subject:
             _faults_of_bugs[key] = None
             with suppress(Exception):  # a check that a bug breaks in another way is no failure like the attempt's
                 self._planted.become(bug.plant(self.reference.source))
-                _faults_of_bugs[key] = fault_of(item, self._planted, self.reference, **cases)
+                _faults_of_bugs[key] = fails(item, self._planted, self.reference, **cases)
         return _faults_of_bugs[key]
 
     def shows_in_values(self, failed: pytest.Function) -> Callable[[Row], bool] | None:
@@ -152,15 +150,21 @@ class Subject:
                 continue  # it must not use up the patience with an attempt that hangs
             else:
                 if item.nodeid not in self._passes:
-                    self._passes[item.nodeid] = self._passes_now(item)
+                    self._passes[item.nodeid] = False
+                    with suppress(Exception):
+                        self._passes[item.nodeid] = fails(item, self.attempt, self.reference) is None
                 passes = self._passes[item.nodeid]
             if passes:
                 yield item
 
-    def _passes_now(self, item: pytest.Function) -> bool:
-        with suppress(Exception):
-            return fault_of(item, self.attempt, self.reference) is None
-        return False
+    def trials_of(self, contract: type[CandidateTest], options: Options) -> Trials:
+        """The test that the attempt defines, to be tried on programs."""
+        if options.debug or options.device != "cpu":
+            pytest.skip("a test is judged on the CPU, in workers of its own: leave out --pdb and --device")
+        if contract not in self.trials:
+            given = contract.material()
+            self.trials[contract] = Trials(self.attempt, contract.name, given.names, given.reference, options.seed)
+        return self.trials[contract]
 
     def remarks(self) -> tuple[list[str], list[str]]:
         """What is told of a fix and a test in any case, and the names of the mistakes that the test lets through."""
@@ -187,7 +191,7 @@ class _SilentTerminal:
 
 
 class GraderPlugin:
-    """What every session of graders needs: one mark a check, an order, and inputs that only the seed decides."""
+    """What every session of graders needs: one mark a check, an order, and the options of the grading."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -196,12 +200,13 @@ class GraderPlugin:
         self.every: list[pytest.Function] = []
 
     @pytest.fixture
-    def draw(self, request: pytest.FixtureRequest) -> Draw:
-        """The inputs of this check: the same for the same seed, whatever else runs."""
-        return draw_for(request.node, self.options.seed)
+    def attempt(self) -> None:
+        """What a check asks for, by this name or another, is what `run_check` gives it."""
+
+    draw = reference = trials = attempt
 
     def pytest_configure(self, config: pytest.Config) -> None:
-        config.stash[SEED] = self.options.seed
+        config.stash[OPTIONS] = self.options
         for tier in Tier:
             config.addinivalue_line("markers", f"{tier}: a check of the {tier} tier")
         config.pluginmanager.register(_SilentTerminal(), "terminalreporter")
@@ -221,7 +226,11 @@ class GraderPlugin:
         self.every = [item for item in kept if isinstance(item, pytest.Function)]
         first, step = self.options.part
         only = self.options.only
-        items[:] = [item for item in kept[first::step] if only is None or {name_of(item), _unparametrized(item)} & only]
+        items[:] = [
+            item
+            for item in kept[first::step]
+            if only is None or {(name := name_of(item)), name.partition("[")[0]} & only
+        ]
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         # pytest calls it an interruption too when a grader cannot be imported
@@ -240,27 +249,6 @@ class Judging(GraderPlugin):
         super().__init__(options)
         self.subjects = subjects
         self.finished = finished
-
-    @pytest.fixture
-    def attempt(self, request: pytest.FixtureRequest) -> Attempt:
-        """The attempt under grading."""
-        return self.subjects[kata_of(request.node)].attempt
-
-    @pytest.fixture
-    def reference(self, request: pytest.FixtureRequest) -> Attempt:
-        """The solution, in a worker of its own, to be timed against."""
-        return self.subjects[kata_of(request.node)].reference
-
-    @pytest.fixture
-    def trials(self, request: pytest.FixtureRequest) -> Trials:
-        """The test that the attempt defines, to be tried on programs."""
-        subject, contract = self.subjects[kata_of(request.node)], request.cls
-        if self.options.debug or self.options.device != "cpu":
-            pytest.skip("a test is judged on the CPU, in workers of its own: leave out --pdb and --device")
-        if contract not in subject.trials:
-            given, seed = contract.material(), self.options.seed
-            subject.trials[contract] = Trials(subject.attempt, contract.name, given.names, given.reference, seed)
-        return subject.trials[contract]
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         for module in dict.fromkeys(item.getparent(pytest.Module) for item in items):
@@ -281,9 +269,9 @@ class Judging(GraderPlugin):
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         for item in session.items:
             assert isinstance(item, pytest.Function)
-            unseen = [Section(Label.EVENT, "our fault, not yours: this check did not run to its end")]
-            place, checks = self.places[item.nodeid], self.subjects[kata_of(item)].checks
-            checks[item.nodeid] = Check(name_of(item), tier_of(item), Outcome.GRADER_ERROR, 0, unseen, place=place)
+            check = Check(name_of(item), tier_of(item), Outcome.GRADER_ERROR, place=self.places[item.nodeid])
+            ours("this check did not run to its end").ends(check)
+            self.subjects[kata_of(item)].checks[item.nodeid] = check
         for item in self.every:
             if not of_a_test(item):
                 self.subjects[kata_of(item)].items.append(item)
@@ -291,34 +279,29 @@ class Judging(GraderPlugin):
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         kata = Path(report.fspath).parent.name
         if report.failed and kata in self.subjects:  # the folders above fail with it
-            told = Section(Label.EVENT, f"our fault, not yours: the grader cannot be read: {report.longrepr}")
-            check = Check("the grader itself", Tier.CORE, Outcome.GRADER_ERROR, sections=[told])
+            check = Check("the grader itself", Tier.CORE, Outcome.GRADER_ERROR)
+            ours(f"the grader cannot be read: {report.longrepr}").ends(check)
             self.subjects[kata].checks[report.nodeid] = check
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self, item: pytest.Function) -> Iterator[None]:
-        subject = self.subjects[kata_of(item)]
-        check, started = subject.checks[item.nodeid], time.perf_counter()
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
+        """Run a check in place of pytest, which is told of a failure alone: `-x` goes by it."""
+        item, subject, started = pyfuncitem, self.subjects[kata_of(pyfuncitem)], time.perf_counter()
+        check = subject.checks[item.nodeid]
+        trials = partial(subject.trials_of, item.cls, self.options)
         try:
-            yield
-        except Fault as fault:
-            self.failed(item, subject, check, fault)
-            if not fault.outcome.harmless or fault.outcome is Outcome.SKIPPED:
-                raise
-        except pytest.skip.Exception as skipped:
-            check.outcome, check.sections = Outcome.SKIPPED, [Section(Label.EVENT, str(skipped))]
-            raise
-        except Exception as error:
-            if answer := unusable(item, subject.attempt, subject.reference, error):
-                self.failed(item, subject, check, answer)
+            try:
+                fault = run_check(item, subject.attempt, subject.reference, trials)
+            except Exception as error:
+                fault = ours(f"the grader failed with {type(error).__name__}: {error}")
+            if fault is None:
+                check.outcome, check.failure, check.sections = Outcome.PASSED, None, []
             else:
-                told = f"our fault, not yours: the grader failed with {type(error).__name__}: {error}"
-                check.outcome, check.sections = Outcome.GRADER_ERROR, [Section(Label.EVENT, told)]
-            raise
-        else:
-            check.outcome, check.sections = Outcome.PASSED, []
+                self.record(item, subject, check, fault)
         finally:
             check.seconds = time.perf_counter() - started  # what the mistake is called takes its time too
+        if fault is not None and not fault.outcome.harmless:
+            raise fault
+        return True
 
     def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         if nextitem is None or nextitem.path != item.path or item.session.shouldfail:
@@ -332,13 +315,15 @@ class Judging(GraderPlugin):
             subject.close()
             self.finished(kata_of(item))
 
-    def failed(self, item: pytest.Function, subject: Subject, check: Check, fault: Fault) -> None:
+    def record(self, item: pytest.Function, subject: Subject, check: Check, fault: Fault) -> None:
         """Record how a check ended, with what explains it."""
-        check.outcome, check.sections, check.starved = fault.outcome, list(fault.sections), fault.starved
+        judged = not fault.outcome.harmless and fault.outcome is not Outcome.GRADER_ERROR
+        fault.failure.seed = self.options.seed if judged else None
+        fault.ends(check)
+        if not judged:
+            return
         if isinstance(fault, Wrong) and fault.expected is not None and fault.ratio is not None:
             check.picture = picture(fault.got, fault.expected, fault.ratio, fault.axes)
-        if fault.outcome.harmless:
-            return
         if self.options.debug:
             from dojo.judge.in_process import look_into
 
@@ -346,28 +331,25 @@ class Judging(GraderPlugin):
         self.explain(item, subject, check, fault)
 
     def explain(self, item: pytest.Function, subject: Subject, check: Check, fault: Fault) -> None:
-        """Add what helps: what the attempt printed, the seed, how to repeat, the known bug that fails alike."""
+        """Add what helps: what the attempt printed, how to repeat it, the known bug that fails alike."""
         printed = subject.attempt.take_printed().strip()
         if printed:
             check.sections.append(Section(Label.PRINTED, f"printed:\n{printed}"))
-        inputs = [s.text for s in check.sections if s.label is Label.INPUT]
-        check.sections = [s for s in check.sections if s.label is not Label.INPUT]
-        check.sections.append(Section(Label.INPUT, "; ".join([*inputs, f"seed {self.options.seed}"])))
         if check.tier is Tier.ROBUST and fault.outcome is not Outcome.FORBIDDEN and item.obj.__doc__:
             check.sections.append(Section(Label.PRACTICE, " ".join(item.obj.__doc__.split())))
         repeat = f"{subject.repeat} -k {check.place + 1} --seed {self.options.seed}"
         if not (subject.hunted and of_a_test(item)):  # which nothing but the hunt asks for
             check.sections.append(Section(Label.REPEAT, repeat))
         if self.options.scripts and fault.failing:
-            sentence = next((s.text for s in check.sections if s.label in (Label.CONTRACT, Label.EVENT)), "")
+            told = fault.failure.sentence or happened(fault.failure)
             with suppress(ValueError):  # too large for a script
-                check.script = fault.failing.script(f"{subject.kata.name}: {readable(check.name)}", sentence)
+                check.script = fault.failing.script(f"{subject.kata.name}: {readable(check.name)}", told)
         if told := other_default_of(item, subject, fault):
             check.diagnosis = told
             check.sections.append(Section(Label.DIAGNOSIS, told))
         elif self.options.diagnose and not self.options.debug and not of_a_test(item) and not clocked(item):
             subject.failed[item.nodeid] = fault
-            dear = check.tier is Tier.ROBUST or not fault.case  # of a check with cases one alone is asked first
+            dear = check.tier is Tier.ROBUST or not fault.failure.case  # of a check with cases one alone is asked first
             ruled_out = subject.shows_in_values(item) if dear else None
             subject.diagnosis.see(item, fault, ruled_out)
 
@@ -383,89 +365,13 @@ def kata_of(node: pytest.Item | pytest.Module) -> str:
     return node.path.parent.name
 
 
-def of_a_test(item: pytest.Item) -> bool:
-    """Whether a check is about the test that an attempt defines, and not about its program."""
-    made = getattr(item, "cls", None)
-    return isinstance(made, type) and issubclass(made, CandidateTest)
-
-
-def clocked(item: pytest.Function) -> bool:
-    """Whether a check times the attempt against the reference: its inputs are too large to try known bugs on."""
-    return "reference" in item._fixtureinfo.argnames
-
-
-def fault_of(item: pytest.Function, attempt: Attempt, reference: Attempt, **cases: str) -> Fault | None:
-    """How an attempt fails a check, on the inputs that the check has in this session; None for a pass.
-
-    `only_case` leaves out the other cases, `last_case` those after it.
-    """
-    given = {"attempt": attempt, "reference": reference, "draw": draw_for(item, item.config.stash[SEED])}
-    given |= item.callspec.params if hasattr(item, "callspec") else {}
-    check = item.obj
-    if cases:
-        check = getattr(item.cls(), item.originalname)
-        vars(check.__self__).update(cases)
-    try:
-        check(**{name: given[name] for name in item._fixtureinfo.argnames})
-    except Fault as fault:
-        fault.__context__ = fault.__cause__ = None  # their tracebacks would keep all that the check computed
-        return fault.with_traceback(None) if not fault.outcome.harmless else None
-    except Exception as error:
-        if answer := unusable(item, attempt, reference, error):
-            return answer
-        raise
-    return None
-
-
-def unusable(item: pytest.Function, attempt: Attempt, reference: Attempt, error: Exception) -> Fault | None:
-    """What is said where a check breaks over an answer which it cannot use; None where the fault is the check's own.
-
-    It is the answer's if the solution, on the same inputs, takes the check to its end.
-    """
-    answer = attempt.answer
-    if attempt is reference or of_a_test(item):
-        return None
-    with suppress(Exception):
-        if fault_of(item, reference, reference) is None:
-            return Unusable(answer, error)
-    return None
-
-
 def other_default_of(item: pytest.Function, subject: Subject, fault: Fault) -> str:
     """Which argument that the failing call left out has another default in the attempt than in the master, in words."""
     name = name_of(item).partition("::")[0].removeprefix("Test")
-    if fault.given is None or fault.outcome not in DIAGNOSABLE:
+    if fault.failure.given is None or fault.outcome not in DIAGNOSABLE:
         return ""
     with suppress(SyntaxError):  # cells may hold what only a notebook understands
         for source in subject.attempt.parts.values():
             if found := signature_in(source, name):
-                return other_default(signature_of(subject.kata.master, name), found, fault.given)
+                return other_default(signature_of(subject.kata.master, name), found, fault.failure.given)
     return ""
-
-
-def draw_for(item: pytest.Item, seed: int) -> Draw:
-    """Fresh inputs for a check, the same for the same seed."""
-    return Draw(seed * 1_000_003 + zlib.crc32(item.nodeid.partition("::")[2].encode()))
-
-
-def name_of(item: pytest.Item) -> str:
-    """`Testsoftmax::test_values_match_the_definition`: the check, and of what callable, as the kata writes it."""
-    own: Any = getattr(item, "cls", None)
-    path = item.nodeid.partition("::")[2]
-    return path if own is None else class_name(own) + path.removeprefix(own.__name__)
-
-
-def class_name(own: Any) -> str:
-    """What verdicts call a class of checks: by its callable, as the kata writes it, if it has one."""
-    return f"Test{own.name}" if hasattr(own, "name") else str(own.__name__)
-
-
-def _unparametrized(item: pytest.Item) -> str:
-    return name_of(item).partition("[")[0]
-
-
-def tier_of(item: pytest.Item) -> Tier:
-    marks = [tier for tier in Tier if item.get_closest_marker(tier)]
-    if len(marks) != 1:
-        raise pytest.UsageError(f"{item.nodeid} must carry exactly one of the marks {', '.join(Tier)}")
-    return marks[0]

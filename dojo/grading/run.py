@@ -48,7 +48,7 @@ def run(
     from dojo.grading.pytest_plugin import Judging, Subject
     from dojo.grading.telling.mentions import mentions
     from dojo.verdict.failures import Fault
-    from dojo.verdict.types import Label, Outcome, Section, Verdict
+    from dojo.verdict.types import Failure, Kind, Outcome, Verdict
 
     torch.set_num_threads(1)
     begun = time.perf_counter()
@@ -66,7 +66,7 @@ def run(
         try:
             attempt.worker()
             if missing := undefined(kata, attempt, ["test"] if entry.hunted else []):
-                raise Fault(Outcome.WRONG, Section(Label.EVENT, missing))
+                raise Fault(Outcome.WRONG, Failure(Kind.PROMISE, what=missing))
         except Fault as fault:
             if options.debug:
                 from dojo.judge.in_process import look_into
@@ -74,7 +74,7 @@ def run(
                 look_into(fault)
             finished(kata.name)
             attempt.close()
-            verdict.verdict, verdict.message = "broken", "\n".join(s.text for s in fault.sections)
+            verdict.verdict, verdict.message, verdict.failure = "broken", str(fault), fault.failure
             continue
         reference = make(read_text(kata.master), kata.say(kata.master))
         subjects[kata.name] = Subject(kata, attempt, reference, make, entry.repeat, entry.hunted)
@@ -115,8 +115,8 @@ class ScriptRun:
 def run_script(entry: Entry, server: ForkServer | FreshStarts) -> ScriptRun:
     """Run an attempt's file as `python FILE` would, in a worker; nothing is graded."""
     from dojo.grading.options import Options
-    from dojo.verdict.failures import Fault, Raised
-    from dojo.verdict.types import Label
+    from dojo.verdict.failures import Fault, Raised, happened
+    from dojo.verdict.types import Kind
 
     attempt = attempt_maker(Options(0), server)(entry.source, entry.label)
     attempt.name = "__main__"
@@ -126,9 +126,9 @@ def run_script(entry: Entry, server: ForkServer | FreshStarts) -> ScriptRun:
     except Fault as fault:
         kind, text = (fault.kind, fault.text) if isinstance(fault, Raised) else ("", "")
         if kind != "SystemExit" or text not in ("", "None", "0", "False"):
-            said = {section.label: section.text for section in fault.sections}
+            why = fault.failure
             outcome = "wrong" if kind == "AssertionError" else "raises"
-            error, lines = said[Label.EVENT].removeprefix("the attempt raised "), said.get(Label.TRACEBACK, "")
+            error, lines = why.what if why.kind is Kind.RAISED else happened(why), why.lines
     printed = attempt.take_printed()
     attempt.close()
     if outcome == "runs" and not ASSERTS.search(entry.source):
@@ -153,15 +153,15 @@ def undefined(kata: Kata, attempt: Attempt, more: list[str]) -> str:
 def conclude(verdict: Verdict, checks: list[Check], options: Options) -> None:
     """Fill in what the checks of a kata come to; passing takes at least one check that ran and passed."""
     from dojo.verdict import causes
-    from dojo.verdict.causes import subject
-    from dojo.verdict.failures import NO_RETURN
-    from dojo.verdict.types import Label, Outcome, Section
+    from dojo.verdict.causes import subject, why
+    from dojo.verdict.failures import NoTensor
+    from dojo.verdict.types import Kind, Outcome
 
-    mute = {subject(c) for c in checks if any(s.text == NO_RETURN for s in c.sections)}
+    mute = {subject(check) for check in checks if why(check).kind is Kind.NO_RETURN}
     for check in checks:
         # nothing can be said of a result that is none: not that it is right, nor what it took
         if check.outcome in (Outcome.PASSED, Outcome.SLOW) and subject(check) in mute:
-            check.outcome, check.sections = Outcome.WRONG, [Section(Label.EVENT, NO_RETURN)]
+            NoTensor(None).ends(check)
     failed = [check for check in checks if not check.outcome.harmless]
     if options.stop_at_first:
         for check in failed[1:]:

@@ -20,6 +20,8 @@ MOST_NAMES = 10_000  # of an attempt's module, of its parameters
 Shape = Any
 ANY = object
 NAMED_SHAPES = {str: (tuple, list)}
+TEXTS = {"kind": str, "text": str, "bases": [str], "lines": str, "operation": [str]}
+EXPLAINED = TEXTS | {"line": int, "read": bool}  # as `worker.errors` explains
 OUTLINE = {"shapes": NAMED_SHAPES, "buffers": NAMED_SHAPES, "trainable": [str], "objects": {str: int}}
 ANSWERS: dict[str, dict[str, Shape]] = {
     "load": {"names": [str]},
@@ -38,12 +40,12 @@ ANSWERS: dict[str, dict[str, Shape]] = {
     "program": {"data": list, "grad": list},
     "run_test": {"answer": str, "because": dict},
     "scored": {"value": ANY, "calls": list, "args": list},
+    "fake_device": {"mixed": (str, None), "where": (EXPLAINED, None)},
 }
 IF_ASKED: dict[str, dict[str, Shape]] = {"grad": {"call": int}, "watch": {"inputs": [Tensor], "changed": [str]}}
 COUNTS = ("operations", "largest", "complex", "profiled")
 READINGS = {**{key: {str: int} for key in COUNTS}, "foreign": [str], "entered": [str]}
 MOST_NAME = 200  # characters of a class's name
-EXPLAINED = {"kind": str, "text": str, "bases": [str], "lines": str, "operation": [str]}  # as `worker.errors` explains
 FAILURES: dict[str, dict[str, Shape]] = {
     "forbidden": {"forbidden": str, "raised": EXPLAINED},
     "raised": {"raised": EXPLAINED},
@@ -92,5 +94,6 @@ def forbidden(reply: Message) -> str:
 def raised(reply: Message) -> dict[str, Any]:
     """What was raised, by the words of `EXPLAINED`, as a verdict can hold it."""
     longest = {"text": MOST_TEXT, "lines": MOST_TEXT}
-    cut = {key: partial(plain, most=longest.get(key, MOST_NAME)) for key in EXPLAINED}
-    return {key: protocol.mapped(cut[key], reply["raised"][key]) for key in EXPLAINED}
+    found = {key: reply["raised"][key] for key in EXPLAINED}
+    cut = {key: partial(plain, most=longest.get(key, MOST_NAME)) for key in TEXTS}
+    return found | {key: protocol.mapped(cut[key], found[key]) for key in TEXTS}

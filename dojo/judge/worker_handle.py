@@ -18,7 +18,7 @@ from dojo.judge import answers, protocol
 from dojo.judge.fork_server import ForkServer, FreshStarts
 from dojo.judge.protocol import Message
 from dojo.verdict.failures import Died, Forbidden, Raised
-from dojo.verdict.types import Label, Outcome, Section, plain
+from dojo.verdict.types import Outcome, plain
 
 MEMORY = 6 << 30  # bytes of address space beyond what an idle worker has
 CPU_LIMIT = 5.0  # seconds of processor time for one request
@@ -153,8 +153,8 @@ class Worker:
         raised = answers.raised(reply)
         if word == "raised":
             raise Raised(**raised)
-        lines = [Section(Label.TRACEBACK, raised["lines"])] if raised["lines"] else []
-        raise Forbidden(f"the computation must stay in PyTorch ({answers.forbidden(reply)})", *lines)
+        at = {"lines": raised["lines"], "line": raised["line"]}
+        raise Forbidden(f"the computation must stay in PyTorch ({answers.forbidden(reply)})", **at)
 
     def _checked(self, read: Callable[..., Any], *parts: Any) -> Any:
         try:
@@ -195,14 +195,15 @@ class Worker:
         return text
 
     def _timed_out(self, late: str, starved: bool) -> NoReturn:
-        lines = self._hanging_lines()
+        lines, line = self._hanging_lines()
         self.end()
-        raise Died(Outcome.TIMED_OUT, f"no answer {late}", lines, starved)
+        raise Died(Outcome.TIMED_OUT, f"no answer {late}", lines, line, starved)
 
-    def _hanging_lines(self) -> str:
+    def _hanging_lines(self) -> tuple[str, int]:
         """Where in the attempt's own files the worker is now, as its faulthandler tells it, and what stands there.
 
-        The text is that of a traceback's entry; nothing if the worker does not tell.
+        The text is that of a traceback's entry, the number that of a line of its first file; nothing if the worker does
+        not tell.
         """
         with contextlib.suppress(OSError):
             os.kill(self.pid, signal.SIGUSR1)
@@ -216,8 +217,8 @@ class Worker:
                 label, source = self.files[found[1]]
                 lines, number = source.splitlines(), int(found[2])  # which the attempt may have printed: any at all
                 line = lines[number - 1].strip() if 0 < number <= len(lines) else ""
-                return f"{label}:{number} in {found[3]}\n    {line}".rstrip()
-        return ""
+                return f"{label}:{number} in {found[3]}\n    {line}".rstrip(), number * (found[1] == self.filename)
+        return "", 0
 
     def _protocol_error(self, why: str) -> NoReturn:
         self.end()

@@ -9,18 +9,14 @@ candidate's test that rejects the program beside it is no mistake of its own whe
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from dojo.verdict.failures import PARAMETERS
-from dojo.verdict.types import Check, Label, Outcome, Tier
+from dojo.verdict.types import Check, Failure, Kind, Outcome, Tier
 
-COMPARED = (Label.ELEMENTS, Label.PATTERN, Label.MAP)  # a section of one of these tells of two tensors compared
-HALF = re.compile(r"^.*float16")  # in what the first line says of the dtype
-PRECISION = re.compile(r"float16|float64|half_precision")
-TEST, BESIDE = "Testtest", "Testtest::test_accepts_the_program_beside_it"
+USUAL = ("", "float32")  # dtypes of a call
+HALF = ("float16", "bfloat16")
 
 
 @dataclass
@@ -44,22 +40,22 @@ def assign(checks: Iterable[Check]) -> None:
     core = [check for check in failed if check.tier is Tier.CORE]
     leads: dict[str, Check] = {}
     forbidden = [check for check in core if check.outcome is Outcome.FORBIDDEN]
-    for check in [*(each for each in core if each.diagnosis or _unset(each)), *filter(_compares, core), *forbidden]:
+    named = [check for check in core if check.diagnosis or why(check).kind is Kind.PARAMETERS]  # or none could be set
+    for check in [*named, *filter(_compares, core), *forbidden]:
         leads.setdefault(subject(check), check)
-    program = next((check for check in core if subject(check) != TEST), None)
-    first: dict[tuple[str, ...], Check] = {}
+    first: dict[tuple[object, ...], Check] = {}
     for check in failed:
-        if check.name == BESIDE and program:
-            check.cause = program.cause or program.name
-            continue
+        if why(check).kind is Kind.BESIDE:
+            program = next((each for each in core if subject(each) != subject(check)), None)
+            if program:
+                check.cause = program.cause or program.name
+                continue
         lead = leads.get(subject(check))
         own = check.diagnosis and lead not in forbidden
-        follows = lead is not None and not own and (_compares(check) or PRECISION.search(check.name))
+        follows = lead is not None and not own and (_compares(check) or why(check).dtype not in USUAL)
         key = _key(lead if lead is not None and follows and check.outcome is Outcome.WRONG else check)
         check.cause = first.setdefault(key, check).name
-        if check.diagnosis and (
-            lines := _text(check, Label.TRACEBACK)
-        ):  # whoever raises there too has made the mistake
+        if check.diagnosis and (lines := why(check).lines):  # whoever raises there too has made the mistake
             first.setdefault(("line", check.outcome, lines), first[key])
 
 
@@ -89,32 +85,28 @@ def subject(check: Check) -> str:
     return check.name.partition("::")[0]
 
 
-def _text(check: Check, *labels: Label) -> str:
-    return "\n".join(section.text for section in check.sections if section.label in labels)
+def why(check: Check) -> Failure:
+    """What a check failed of; of one that was never run nothing is known."""
+    return check.failure or Failure(Kind.UNJUDGED)
 
 
 def _compares(check: Check) -> bool:
-    facts = _text(check, Label.FACTS).startswith(("shape: got", "dtype: got"))
-    return check.outcome is Outcome.WRONG and (facts or any(s.label in COMPARED for s in check.sections))
+    return check.outcome is Outcome.WRONG and bool(why(check).compared)
 
 
-def _unset(check: Check) -> bool:
-    """Whether the module lacks the parameters that the contract names, so that none were set."""
-    return _text(check, Label.CONTRACT) == PARAMETERS
-
-
-def _key(check: Check) -> tuple[str, ...]:
+def _key(check: Check) -> tuple[object, ...]:
     """What two checks of the same cause have in common."""
+    failure = why(check)
     if check.diagnosis:
         return "bug", check.diagnosis
     if check.outcome is Outcome.TIMED_OUT:
         return (check.outcome,)
-    if lines := _text(check, Label.TRACEBACK):
-        return "line", check.outcome, lines
+    if failure.lines:
+        return "line", check.outcome, failure.lines
     if check.outcome is not Outcome.WRONG:
-        return "event", check.outcome, _text(check, Label.EVENT, Label.CONTRACT)
-    if _compares(check) and HALF.search(_text(check, Label.FACTS)):
+        return "event", check.outcome, failure.what, failure.sentence
+    if failure.compared in HALF:
         return "half precision", subject(check)
-    if pattern := _text(check, Label.PATTERN):
-        return "pattern", subject(check), pattern
-    return "sentence", subject(check), _text(check, Label.CONTRACT, Label.EVENT)
+    if failure.pattern:
+        return "pattern", subject(check), failure.pattern
+    return "sentence", subject(check), failure.what, failure.sentence

@@ -56,6 +56,48 @@ class Label(StrEnum):
     REPEAT = "just this"  # the command that runs just this check again
 
 
+class Kind(StrEnum):
+    """In what way an attempt failed a check."""
+
+    PROMISE = "promise"  # what the contract says does not hold
+    COMPARED = "compared"  # an answer is not the oracle's
+    PARAMETERS = "parameters"  # a module holds others than the contract names
+    NO_RETURN = "no return"
+    UNUSABLE = "unusable"  # an answer of a kind that nothing can be compared with
+    RAISED = "raised"
+    UNWRITTEN = "unwritten"  # it raises what a stub raises
+    NO_PYTHON = "no Python"
+    DIED = "died"  # its process ended, or had to be ended
+    FORBIDDEN = "forbidden"
+    BESIDE = "beside"  # its test does not accept the program beside it
+    UNJUDGED = "unjudged"  # skipped, undecided, or a fault of the grader
+
+
+@dataclass
+class Failure:
+    """Why a check failed, as data: causes and diagnoses compare it, `failures.sentences` puts it into words."""
+
+    kind: Kind
+    sentence: str = ""  # of the contract
+    facts: tuple[str, ...] = ()  # seen instead
+    what: str = ""  # was raised, forbidden or left open, or how the process ended
+    lines: str = ""  # of the attempt, down to the one that raised
+    line: int = 0  # of the attempt's file, the last that was passed; 0 where none is known
+    inputs: list[str] = field(default_factory=list)  # of the call, in words
+    seed: int | None = None  # that gives the same
+    case: str = ""  # what the check calls that call
+    given: set[str] | None = None  # the arguments that it stated; the others had their defaults
+    dtype: str = ""  # in which its result was asked for
+    compared: str = ""  # the dtype in which the elements differ, or `shape`, for which they cannot be compared
+    pattern: str = ""  # what the wrong elements have in common
+    definition: bool = False  # the result is wrong, and no more was promised of it than to be right
+
+    @property
+    def seen(self) -> tuple[object, ...]:
+        """What two that fail alike have in common, however their files are written."""
+        return self.kind, self.what, self.sentence, self.facts
+
+
 NAMED = (Label.CONTRACT, Label.PRACTICE)  # what is no statement of what was seen, and must not be read as one
 
 
@@ -92,6 +134,7 @@ class Check:
     outcome: Outcome
     seconds: float = 0.0
     sections: list[Section] = field(default_factory=list)
+    failure: Failure | None = None  # what the sections tell
     diagnosis: str | None = None
     picture: dict[str, Any] | None = None  # as `heatmap.picture` makes it
     place: int = 0  # in the order of the grader's checks; on the screen they are counted from 1
@@ -137,6 +180,7 @@ class Verdict:
     seconds: float
     seed: int
     message: str = ""  # why the file is broken, or what to do with an empty one
+    failure: Failure | None = None  # of a broken file
     repeat: str = ""  # the command that grades the same again
     error_ratio: float = 0.0  # the largest error seen, in units of the allowed error
     remarks: list[str] = field(default_factory=list)  # of an attempt with a test: what is told whether it passed or not
@@ -162,27 +206,20 @@ class Verdict:
 
     def to_json(self, pictures: bool = False) -> dict[str, Any]:
         """The object that `--json` writes for this kata, with the pictures of failed checks if asked for."""
-        remarks = {"remarks": self.remarks} if self.remarks else {}
-        helped = {"help": self.help} if self.help else {}
-        mentions = {"mentions": self.mentions} if self.mentions else {}
-        return (
-            remarks
-            | helped
-            | mentions
-            | {
-                "kata": self.kata,
-                "attempt": self.attempt,
-                "verdict": self.verdict,
-                "message": self.message,
-                "tiers": self.tiers,
-                "checks": [c.to_json(pictures) for c in self.checks if c.outcome is not Outcome.DESELECTED],
-                "device": self.device,
-                "torch": self.torch,
-                "seconds": round(self.seconds, 3),
-                "seed": self.seed,
-                "used": self.error_ratio if math.isfinite(self.error_ratio) else None,
-            }
-        )
+        known = {"remarks": self.remarks, "help": self.help, "mentions": self.mentions}
+        return {name: value for name, value in known.items() if value} | {
+            "kata": self.kata,
+            "attempt": self.attempt,
+            "verdict": self.verdict,
+            "message": self.message,
+            "tiers": self.tiers,
+            "checks": [c.to_json(pictures) for c in self.checks if c.outcome is not Outcome.DESELECTED],
+            "device": self.device,
+            "torch": self.torch,
+            "seconds": round(self.seconds, 3),
+            "seed": self.seed,
+            "used": self.error_ratio if math.isfinite(self.error_ratio) else None,
+        }
 
 
 CORE_ALONE = "core right"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NoReturn
 
 import torch
@@ -14,8 +14,9 @@ from dojo.contracts.checks.tolerance import error_ratio
 from dojo.judge.proxy import Callee
 from dojo.verdict.axes import axis_names
 from dojo.verdict.failures import Fault, NoTensor, Raised
+from dojo.verdict.mismatch.comparison import dtype_name
 from dojo.verdict.mismatch.describe import describe
-from dojo.verdict.types import Label, Outcome, Section
+from dojo.verdict.types import Failure, Kind, Label, Outcome, Section
 
 
 class Wrong(Fault):
@@ -23,8 +24,8 @@ class Wrong(Fault):
 
     def __init__(
         self,
-        sentence: str,
-        *sections: Section,
+        failure: Failure,
+        *pictures: Section,
         got: Any = None,
         expected: Tensor | None = None,
         allowed: Tensor | None = None,
@@ -32,8 +33,8 @@ class Wrong(Fault):
         axes: tuple[str, ...] = (),
         where: str = "",
     ) -> None:
-        super().__init__(Outcome.WRONG, Section(Label.CONTRACT, sentence), *sections)
-        self.sentence, self.got, self.expected, self.allowed = sentence, got, expected, allowed
+        super().__init__(Outcome.WRONG, failure, *pictures)
+        self.got, self.expected, self.allowed = got, expected, allowed
         self.axes, self.where = axes, where
         self.cotangents: Mapping[str, Tensor] = {}  # that gradients were pulled back from, by the result
         self.ratio = ratio  # the error in units of the allowed error, None where none was measured
@@ -44,19 +45,29 @@ class Wrong(Fault):
         return float(self.ratio.max()) if self.ratio is not None and self.ratio.numel() else 0.0
 
 
-def fail(sentence: str, *facts: str) -> NoReturn:
-    """End the check: the contract's sentence, then what was seen instead."""
-    raise Wrong(sentence, *(Section(Label.FACTS, fact) for fact in facts))
+def fail(sentence: str, *facts: str, call: str = "", where: str = "", kind: Kind = Kind.PROMISE) -> NoReturn:
+    """End the check: the contract's sentence, what was seen instead, and the call in words where that is not known."""
+    raise Wrong(Failure(kind, sentence, facts, inputs=[call] if call else []), where=where)
+
+
+def too_much(sentence: str, seen: str) -> NoReturn:
+    """End the check of what a call costs."""
+    raise Fault(Outcome.SLOW, Failure(Kind.PROMISE, sentence, (seen,)))
 
 
 @contextmanager
-def stating(names: set[str]) -> Iterator[None]:
-    """A context in which any fault also knows the arguments that the failing call states."""
+def noting(**known: Any) -> Iterator[None]:
+    """A context in which any failure also holds what is known of the failing call, by the fields of `Failure`."""
     try:
         yield
     except Fault as fault:
-        fault.given = names
+        vars(fault.failure).update(known)
         raise
+
+
+def stating(names: set[str]) -> AbstractContextManager[None]:
+    """A context in which any failure also knows the arguments that the failing call states."""
+    return noting(given=names)
 
 
 def tensor(value: Any, device: str = "cpu") -> Tensor:
@@ -79,7 +90,6 @@ def match(
     allowed: Tensor | None,
     sentence: str,
     axes: str,
-    *context: Section,
     inputs: Mapping[str, Any] | None = None,
 ) -> float:
     """Compare a tensor with the oracle's; returns the largest error in units of the allowed error.
@@ -87,7 +97,7 @@ def match(
     `allowed=None` asks for equality. The dtype is the caller's to check; `inputs` are those of the call, by name.
 
     Raises:
-        Wrong: with facts, elements, pattern and map.
+        Wrong: with facts, and pictures of elements, pattern and map.
     """
     got = tensor(got)
     ratio = None
@@ -97,8 +107,11 @@ def match(
             return float(ratio.max()) if ratio.numel() else 0.0
     allowed = torch.zeros(expected.shape, dtype=torch.float64) if allowed is None else allowed
     names = axis_names(expected.dim(), axes.split())
-    sections = describe(got, expected, allowed, ratio, names, inputs or {})
-    raise Wrong(sentence, *context, *sections, got=got, expected=expected, allowed=allowed, ratio=ratio, axes=names)
+    facts, *pictures = describe(got, expected, allowed, ratio, names, inputs or {})
+    differ = dtype_name(got) if got.shape == expected.shape else "shape"
+    pattern = "".join(each.text for each in pictures if each.label is Label.PATTERN)
+    failure = Failure(Kind.COMPARED, sentence, (facts.text,), compared=differ, pattern=pattern)
+    raise Wrong(failure, *pictures, got=got, expected=expected, allowed=allowed, ratio=ratio, axes=names)
 
 
 def assert_raises(call: Callable[[], Any], *values: Any, sentence: str, error: str = "ValueError") -> None:

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 import torch
 
-from dojo.contracts.checks.assertions import fail
-from dojo.verdict.failures import Fault, Forbidden
-from dojo.verdict.types import Label, Outcome, Section
+from dojo.contracts.checks.assertions import fail, too_much
+from dojo.verdict.failures import Forbidden
 
 RECOUNTS = 5
 NAMESPACES = frozenset(name.split("::")[0] for name in torch._C._dispatch_get_all_op_names()) | {"autograd"}
@@ -43,10 +42,11 @@ class Ban:
             raise Forbidden(f"the computation on inputs stays in PyTorch: it was handed a {reading['foreign'][0]}")
         if used:
             name = min(used, key=lambda n: (n.startswith("aten::_"), len(n)))
-            shown = Section(Label.FACTS, f"all that ran of it: {', '.join(used)}")
-            lines = source_lines(parts, {n.rpartition(":")[2].rpartition(".")[2].strip("_") for n in used})
-            places = [Section(Label.TRACEBACK, lines)] if lines else []
-            raise Forbidden(f"`{name}` is not allowed: it does the work of this kata", shown, *places)
+            shown = f"all that ran of it: {', '.join(used)}"
+            places = source_lines(parts, {n.rpartition(":")[2].rpartition(".")[2].strip("_") for n in used})
+            lines = "\n".join(f"{label}line {number}: {text}" for label, number, text in places)
+            line = next((number for label, number, _ in places[:1] if not label), 0)
+            raise Forbidden(f"`{name}` is not allowed: it does the work of this kata", shown, lines=lines, line=line)
 
 
 NOTHING_BANNED = Ban("")
@@ -84,15 +84,13 @@ def assert_constant_op_count(axis: str, sizes: tuple[int, int], count: Callable[
         before = max(count(small) for _ in range(RECOUNTS))
     if after - before >= large - small:
         sentence = f"the number of tensor operations{where} does not grow with {axis}"
-        seen = f"{before} operations with {axis} {small}, {after} with {axis} {large}"
-        raise Fault(Outcome.SLOW, Section(Label.CONTRACT, sentence), Section(Label.FACTS, seen))
+        too_much(sentence, f"{before} operations with {axis} {small}, {after} with {axis} {large}")
 
 
-def source_lines(parts: dict[str, str], names: Iterable[str]) -> str:
-    """The lines that mention one of these names as a name or attribute, each part of the source by its label."""
+def source_lines(parts: dict[str, str], names: Iterable[str]) -> list[tuple[str, int, str]]:
+    """The first lines that mention one of these names as a name or attribute: part of the source, number and text."""
     wanted = set(names)
-    found = [f"{label}line {n}: {line}" for label, source in parts.items() for n, line in _mentions(source, wanted)]
-    return "\n".join(found[:5])
+    return [(label, *each) for label, source in parts.items() for each in _mentions(source, wanted)][:5]
 
 
 def _mentions(source: str, wanted: set[str]) -> list[tuple[int, str]]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from dojo.contracts.checks.assertions import fail
 from dojo.judge.protocol import Message
 from dojo.judge.proxy import Callee, Module
-from dojo.verdict.failures import PARAMETERS
+from dojo.verdict.types import Kind
 
 
 def parameters_are(
@@ -46,7 +46,7 @@ def outline_holds(
     facts += [f"trainable, though it is frozen: {n}" for n in frozen if n in trainable and n not in buffers]
     facts += [f"a parameter, though it is a buffer: {n}" for n in buffers if n in found["shapes"]]
     if facts:
-        fail(PARAMETERS, *facts)
+        fail("the module holds exactly the parameters that the contract names", *facts, kind=Kind.PARAMETERS)
 
 
 def same_shapes(wanted: dict[str, tuple[int, ...]], found: dict[str, tuple[int, ...]]) -> dict[str, str]:

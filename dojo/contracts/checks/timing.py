@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from dojo.contracts.checks.assertions import too_much
 from dojo.judge.proxy import Attempt
 from dojo.verdict.failures import Fault
-from dojo.verdict.types import Label, Outcome, Section
+from dojo.verdict.types import Failure, Kind, Outcome
 
 P0, P1, MOST_PAIRS = 0.3, 0.7, 120
 FALSE_ALARM, MISS = 1e-6, 1e-2
@@ -79,7 +80,6 @@ def assert_time_within(limit: float, result: Race) -> None:
     measured = f"median of {result.pairs} pairs" if result.pairs > 1 else "one pair"
     told = f"{result.ratio:.1f} × the reference's time ({measured}), limit {limit} ×"
     if result.slower is None:
-        raise Fault(Outcome.UNDECIDED, Section(Label.EVENT, f"too close to call: {told}"))
+        raise Fault(Outcome.UNDECIDED, Failure(Kind.UNJUDGED, what=f"too close to call: {told}"))
     if result.slower:
-        sentence = f"takes at most {limit} × the time of the reference"
-        raise Fault(Outcome.SLOW, Section(Label.CONTRACT, sentence), Section(Label.FACTS, told))
+        too_much(f"takes at most {limit} × the time of the reference", told)

@@ -31,8 +31,10 @@ from dojo.contracts.checks.assertions import (
     assert_stays_in_torch,
     fail,
     match,
+    noting,
     stating,
     tensor,
+    too_much,
 )
 from dojo.contracts.checks.inputs import Draw
 from dojo.contracts.checks.operations import assert_constant_op_count, operation_count
@@ -41,9 +43,9 @@ from dojo.contracts.harness import HouseRules, bare, core, fast, robust
 from dojo.contracts.plain.shrinking import smallest
 from dojo.judge.protocol import Args, Kwargs, Message, tensors_in
 from dojo.judge.proxy import Attempt
-from dojo.verdict.failures import NO_RETURN, Died, Fault
+from dojo.verdict.failures import Died, Fault, NoTensor
 from dojo.verdict.mismatch import plain
-from dojo.verdict.types import Label, Outcome, Section
+from dojo.verdict.types import Failure, Kind, Label, Section
 
 DTYPES = {"Float": torch.float32, "Bool": torch.bool, "Int": torch.int64}
 Calls = Iterable[Args] | Callable[[Draw], Iterable[Args]]
@@ -98,26 +100,36 @@ class GeneratorContract(HouseRules):
     def agrees(self, attempt: Attempt, claim: str, call: Args, got: Any = None, by_name: int = 0) -> None:
         """One result: its kind, dtype, shape and every element; the last `by_name` arguments are given by name."""
         args, named = self.given(call, by_name)
-        where = Section(Label.INPUT, self.words(args, named))
         if got is None:
             got = self.answer(attempt, *self.given(self.arguments(attempt, call), by_name))
-        exact = self.expected(call, got)
+        exact, words = self.expected(call, got), self.words(args, named)
         if self.results:
             if not isinstance(got, (tuple, list)) or len(got) != len(self.results):
                 sentence = f"the results are {', '.join(self.results)}, in a tuple"
-                raise Fault(Outcome.WRONG, *_sections(sentence, f"got a {type(got).__name__}"), where)
+                fail(sentence, f"got a {type(got).__name__}", call=words)
             for name, value, expected in zip(self.results, got, exact, strict=True):
                 if isinstance(expected, float):
-                    self.same_number(name, value, expected, claim, where)
+                    self.same_number(name, value, expected, claim, words)
                 else:
-                    self.same_tensor(tensor(value), expected, claim, where)
+                    self.same_tensor(tensor(value), expected, claim, words)
         elif self.makes_tensor:
-            self.same_tensor(tensor(got), exact, claim, where)
+            self.same_tensor(tensor(got), exact, claim, words)
         elif got is None and exact is not None:
-            raise Fault(Outcome.WRONG, Section(Label.EVENT, NO_RETURN))
-        elif difference := plain.first_difference(got, exact, self.near):
-            told = [*plain.sections(got, exact, difference), where] if by_name else self.told(attempt, call, got, exact)
-            raise Wrong(claim, *told, got=got, where=claim)
+            raise NoTensor(got)
+        elif plain.first_difference(got, exact, self.near):
+            found = (words, got, exact, []) if by_name else self.simplest(attempt, call, got, exact)
+            raise self.differing(claim, got, *found)
+
+    def differing(self, claim: str, got: Any, words: str, shown: Any, exact: Any, pictures: list[Section]) -> Wrong:
+        """A wrong plain answer, told by the one that is shown of it."""
+        difference = plain.first_difference(shown, exact, self.near)
+        assert difference is not None
+        facts, *neighbours = plain.sections(shown, exact, difference)
+        pictures = [*neighbours, *pictures]
+        pattern = "".join(each.text for each in pictures if each.label is Label.PATTERN)
+        failure = Failure(Kind.COMPARED, claim, (facts.text,), inputs=[words], pattern=pattern)
+        failure.compared = "elements" if pictures else ""  # a number alone has none
+        return Wrong(failure, *pictures, got=got, where=claim)
 
     def expected(self, call: Args, got: Any, reference: Any = None) -> Any:
         """What is right: the reference's answer where it is given; a kata in which several are right overrides this."""
@@ -146,8 +158,10 @@ class GeneratorContract(HouseRules):
         """Which floats are near enough."""
         return plain.within(self.relative, self.absolute)
 
-    def told(self, attempt: Attempt, call: Args, got: Any, exact: Any) -> list[Section]:
-        """What is said of a call that gives a wrong plain answer: of the simplest that does, where a kata has any."""
+    def simplest(self, attempt: Attempt, call: Args, got: Any, exact: Any) -> tuple[str, Any, Any, list[Section]]:
+        """Of the simplest call that gives a wrong plain answer, where a kata has any: its words, the answer, what is
+        right, and pictures of both.
+        """
         found, dead = (got, exact), False
 
         def fails(each: Args) -> bool:
@@ -166,31 +180,30 @@ class GeneratorContract(HouseRules):
 
         simpler = type(self).simpler
         least = smallest(call, fails, simpler) if simpler else call
-        difference = plain.first_difference(*found, self.near)
-        assert difference is not None
         words = self.words(*self.given(least)) + (", the smallest that fails" if least is not call else "")
-        return [*plain.sections(*found, difference), Section(Label.INPUT, words), *self.picture(least, *found)]
+        return words, *found, self.picture(least, *found)
 
     def picture(self, call: Args, got: Any, exact: Any) -> list[Section]:
         """What else shows the difference of two answers; a kata that has a picture of its own overrides this."""
         return []
 
-    def same_number(self, name: str, got: Any, exact: float, claim: str, where: Section) -> None:
+    def same_number(self, name: str, got: Any, exact: float, claim: str, call: str) -> None:
         """A number beside the tensors, as near as a float32 would be."""
         if isinstance(got, bool) or not isinstance(got, (int, float)):
-            raise Fault(Outcome.WRONG, *_sections(f"{name} is a float", f"got a {type(got).__name__}"), where)
+            fail(f"{name} is a float", f"got a {type(got).__name__}", call=call)
         if not abs(got - exact) <= self.ulps * torch.finfo(torch.float32).eps * abs(exact):
-            raise Fault(Outcome.WRONG, *_sections(claim, f"{name}: got {got!r}, expected {exact!r}"), where)
+            fail(claim, f"{name}: got {got!r}, expected {exact!r}", call=call)
 
-    def same_tensor(self, got: Tensor, exact: Any, claim: str, where: Section) -> None:
+    def same_tensor(self, got: Tensor, exact: Any, claim: str, call: str) -> None:
         """Dtype, shape and every element of a tensor."""
         dtype = DTYPES[self.signature.kind]
         if got.dtype is not dtype:
-            raise Fault(Outcome.WRONG, *_sections(f"the result is {bare(dtype)}", f"got {bare(got.dtype)}"), where)
+            fail(f"the result is {bare(dtype)}", f"got {bare(got.dtype)}", call=call)
         wide = torch.float64 if dtype.is_floating_point else dtype
         expected = exact.to(wide) if isinstance(exact, Tensor) else torch.tensor(exact, dtype=wide)
         allowed = self.ulps * torch.finfo(dtype).eps * expected.abs() if dtype.is_floating_point else None
-        match(got, expected, allowed, claim, self.axes["result"], where)
+        with noting(inputs=[call]):
+            match(got, expected, allowed, claim, self.axes["result"])
 
     def refuses(self, attempt: Attempt, claim: str, call: Args) -> None:
         """A call that raises a ValueError whose text holds the offending numbers."""
@@ -199,7 +212,7 @@ class GeneratorContract(HouseRules):
         try:
             assert_raises(lambda: self.asked(attempt, call), *values, sentence=claim)
         except Fault as fault:
-            fault.sections.append(Section(Label.INPUT, self.words(*self.given(call))))
+            fault.failure.inputs.append(self.words(*self.given(call)))
             raise
 
     @property
@@ -246,7 +259,8 @@ class GeneratorContract(HouseRules):
         for default, call in product((torch.float64, torch.bfloat16), calls):
             args, kwargs = self.given(self.arguments(attempt, call))
             got = function.ask(do="under", target=function.target, default=default, args=args, kwargs=kwargs)["value"]
-            self.agrees(attempt, f"the default dtype {bare(default)} changes nothing", call, got)
+            with noting(dtype=bare(default)):
+                self.agrees(attempt, f"the default dtype {bare(default)} changes nothing", call, got)
 
     @fast
     def test_operation_count_does_not_grow(self, attempt: Attempt) -> None:
@@ -268,8 +282,8 @@ class GeneratorContract(HouseRules):
         square = prod(shape[:-2]) * max(shape[-2:]) ** min(2, len(shape))
         largest = max(function.observe(*args, **named)["largest"].values(), default=0)
         if largest > 2 * 8 * square:
-            sentence = "no tensor is much larger than the result"
-            raise Fault(Outcome.SLOW, *_sections(sentence, f"a tensor has {largest} bytes, a result of {shape}"))
+            seen = f"a tensor has {largest} bytes, a result of {shape}"
+            too_much("no tensor is much larger than the result", seen)
 
     @fast
     def test_time_stays_near_the_reference(self, attempt: Attempt, reference: Attempt, draw: Draw) -> None:
@@ -311,7 +325,3 @@ def _check(claim: str, calls: Calls, judge: Callable[..., None]) -> Callable[...
 
     check.__doc__ = IN_PRACTICE[judge.__name__]
     return check
-
-
-def _sections(sentence: str, seen: str) -> tuple[Section, Section]:
-    return Section(Label.CONTRACT, sentence), Section(Label.FACTS, seen)

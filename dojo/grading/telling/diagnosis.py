@@ -7,8 +7,8 @@ from typing import Generic, TypeVar
 
 from dojo.content.rows import Row
 from dojo.grading.telling.sameness import same_failure
-from dojo.verdict.failures import NO_RETURN, PARAMETERS, Fault, Raised
-from dojo.verdict.types import Label, Outcome
+from dojo.verdict.failures import Fault, Raised
+from dojo.verdict.types import Kind, Outcome
 
 # A kata's diagnosis may run every known bug through one check, and as many more as this. What it has not found by then
 # it leaves out. No clock has a say: a busy machine gives the same diagnosis.
@@ -40,7 +40,7 @@ class Diagnosis(Generic[Check]):
         self._outcome = outcome
         self._known: dict[tuple[str, Check], Fault | None] = {}
         self._failures: list[tuple[Check, Fault]] = []
-        self._unknown: set[str] = set()  # exceptions at a line, and parameters, that no known bug has
+        self._unknown: set[tuple[object, ...]] = set()  # exceptions at a line, and parameters, that no known bug has
 
     def see(self, check: Check, fault: Fault, ruled_out: Callable[[Row], bool] | None = None) -> None:
         """Narrow the bugs down to those that fail this check alike; once some do, the others are out.
@@ -55,7 +55,7 @@ class Diagnosis(Generic[Check]):
             self._failures.append((check, fault))
             return
         dear = self._strange and len(self._suspects) > MOST_TWICE
-        if (told := _without_values(fault)) in self._unknown or self._strange >= ENOUGH or dear:
+        if (anywhere := _anywhere(fault)) in self._unknown or self._strange >= ENOUGH or dear:
             return
         if ruled_out is not None:
             self._suspects = [bug for bug in self._suspects if not ruled_out(bug)]
@@ -65,8 +65,8 @@ class Diagnosis(Generic[Check]):
                 return
             if self._same(bug, check, fault):
                 alike.append(bug)
-        if told and not alike:
-            self._unknown.add(told)  # nor does it speak against what wrong values elsewhere equal
+        if anywhere and not alike:
+            self._unknown.add(anywhere)  # nor does it speak against what wrong values elsewhere equal
         else:
             self._failures.append((check, fault))
         self._strange += not alike
@@ -103,8 +103,7 @@ class Diagnosis(Generic[Check]):
         return same[0] or 2 * sum(same) >= len(same)
 
     def _same(self, bug: Row, check: Check, fault: Fault) -> bool:
-        other = self._run(bug, check)
-        return other is not None and same_failure(fault, other)
+        return same_failure(fault, self._run(bug, check))
 
     def _exhausted(self, kept: int = 0) -> bool:
         return len(self._known) >= self._questions - kept
@@ -116,10 +115,8 @@ class Diagnosis(Generic[Check]):
         return self._known[key]
 
 
-def _without_values(fault: Fault) -> str:
+def _anywhere(fault: Fault) -> tuple[object, ...]:
     """What is the same in every check that it ends: an exception at a line, wrong parameters, no result."""
-    told = "\n".join(s.text for s in fault.sections if s.label in (Label.EVENT, Label.CONTRACT, Label.FACTS))
-    lines = [s.text for s in fault.sections if s.label is Label.TRACEBACK]
     if isinstance(fault, Raised):
-        return f"{fault.kind} {lines[0]}" if lines else ""
-    return told if told.startswith((PARAMETERS, NO_RETURN)) else ""
+        return (fault.kind, fault.failure.lines) if fault.failure.lines else ()
+    return fault.failure.seen if fault.failure.kind in (Kind.PARAMETERS, Kind.NO_RETURN) else ()

@@ -31,7 +31,7 @@ def left_in(
         source = solution
         for bug in some:
             source = bug.plant(source)
-        if all(map(_alike, mine, outcomes(source))):
+        if all(map(same_failure, mine, outcomes(source))):
             return len(some)
     return None
 
@@ -42,9 +42,3 @@ def _stands(bug: Row, attempt: str, solution: str) -> bool:
     changes = list(ndiff(solution.splitlines(), bug.plant(solution).splitlines()))
     planted, right = ({line[2:].strip() for line in changes if line[0] == sign} for sign in "+-")
     return planted <= lines and not (right - planted) & lines
-
-
-def _alike(one: Fault | None, other: Fault | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return same_failure(one, other)

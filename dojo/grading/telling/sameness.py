@@ -8,20 +8,22 @@ from dojo.contracts.checks.assertions import Wrong
 from dojo.contracts.checks.tolerance import error_ratio
 from dojo.verdict.failures import UNKNOWN, Fault, Raised
 from dojo.verdict.mismatch.plain import first_difference, within
-from dojo.verdict.types import Label
 
 
-def same_failure(attempt: Fault, bug: Fault) -> bool:
-    """Whether a known bug fails a check in the way the attempt does: same place, same values within the tolerance."""
-    if attempt.outcome is not bug.outcome:
-        return False
+def same_failure(attempt: Fault | None, bug: Fault | None) -> bool:
+    """Whether a known bug fails a check in the way the attempt does: same place, same values within the tolerance.
+
+    Two that pass it do so in the same way.
+    """
+    if attempt is None or bug is None or attempt.outcome is not bug.outcome:
+        return attempt is bug
     if isinstance(attempt, Wrong) and isinstance(bug, Wrong) and isinstance(attempt.got, Tensor):
         return attempt.where == bug.where and isinstance(bug.got, Tensor) and _same_values(attempt, bug)
     if isinstance(attempt, Wrong) and isinstance(bug, Wrong) and attempt.got is not None:
         return attempt.where == bug.where and first_difference(bug.got, attempt.got, within(1e-6, 1e-9)) is None
     if isinstance(attempt, Raised) and isinstance(bug, Raised):
         return (attempt.kind, attempt.text) == (bug.kind, bug.text) and _same_operation(attempt, bug)
-    return _told(attempt) == _told(bug)
+    return attempt.failure.seen == bug.failure.seen
 
 
 def _same_operation(attempt: Raised, bug: Raised) -> bool:
@@ -43,8 +45,3 @@ def _same_values(attempt: Wrong, bug: Wrong) -> bool:
         return bool(((got == other) | (got != got) & (other != other)).all())
     ratio = error_ratio(got, other, attempt.allowed)
     return not ratio.numel() or float(ratio.max()) <= 1
-
-
-def _told(fault: Fault) -> list[str]:
-    """What a fault says, less what depends on how the file is written."""
-    return [s.text for s in fault.sections if s.label in (Label.EVENT, Label.CONTRACT, Label.FACTS)]

@@ -28,13 +28,16 @@ def explain(error: BaseException, files: Mapping[str, str]) -> Message:
         text = f"katas/{passed[-1].filename.rpartition('/katas/')[2]} is not written yet"
     own = [f for f in passed if f.filename in files]
     lines = _folded([f"{files[f.filename]}:{f.lineno} in {f.name}\n    {f.line}" for f in own])
-    if isinstance(error, SyntaxError) and error.filename == first:
+    line = next((frame.lineno or 0 for frame in reversed(own) if frame.filename == first), 0)
+    read = not (isinstance(error, SyntaxError) and error.filename == first)
+    if isinstance(error, SyntaxError) and not read:
+        line = error.lineno or 0
         lines = ["".join(traceback.format_exception_only(error)).strip()]
     if len(lines) > OWN_LINES:
         lines = [*lines[: OWN_LINES // 2], f"… {len(lines) - OWN_LINES} more", *lines[-OWN_LINES // 2 :]]
     bases = [c.__name__ for c in type(error).__mro__]
-    found = {"kind": type(error).__name__, "text": text, "bases": bases, "lines": "\n".join(lines)}
-    return found | {"operation": operation(error.__traceback__, files)}
+    found = {"kind": type(error).__name__, "text": text, "bases": bases, "lines": "\n".join(lines), "line": line}
+    return found | {"operation": operation(error.__traceback__, files), "read": read}
 
 
 def _folded(lines: list[str]) -> list[str]:

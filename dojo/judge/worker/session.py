@@ -235,9 +235,8 @@ class Session:
 
     def fake_device(self, target: Any, args: Args, kwargs: Kwargs) -> Message:
         """Call on a device of our own making, to see what stays behind on the CPU."""
-        return instrumentation.call_on_fake_device(
-            self.resolve(target), args, kwargs, lambda error: explain(error, self.files)["lines"]
-        )
+        explained = partial(explain, files=self.files)
+        return instrumentation.call_on_fake_device(self.resolve(target), args, kwargs, explained)
 
     def stage(self, args: Args, kwargs: Kwargs) -> Message:
         """Keep arguments here, for `go`; the tensors of a second `stage` go into the storage of the first."""

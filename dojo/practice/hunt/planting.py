@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 from dojo.content import catalog, master, proofs
 from dojo.grading.options import Options
 from dojo.practice.hunt.traces import traces
-from dojo.verdict.types import Outcome
+from dojo.verdict.failures import Fault
+from dojo.verdict.types import Kind, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from dojo.content.catalog import Kata
     from dojo.content.rows import Row
     from dojo.judge.fork_server import ForkServer
-    from dojo.verdict.failures import Fault
 
 MOST = 4  # bugs in a program
 TRIES = 40  # choices that are judged before the kata is said to have no room
@@ -160,17 +160,15 @@ class Facts:
 
     def shows(self, row: str, crashes: bool) -> bool:
         """Whether this program gives a wrong value, or where crashes will do, raises or hangs."""
-        from dojo.contracts.checks.assertions import Wrong
-
         ends = (Outcome.CRASHED, Outcome.TIMED_OUT) if crashes else ()
         return any(
-            (isinstance(fault, Wrong) and fault.got is not None) or getattr(fault, "outcome", None) in ends
+            fault.failure.kind is Kind.COMPARED or fault.outcome in ends
             for fault in self.outcomes[row].values()
+            if isinstance(fault, Fault)
         )
 
     def _differs_in(self, row: str, check: str) -> bool:
         from dojo.grading.telling.sameness import same_failure
-        from dojo.verdict.failures import Fault
 
         mine, whole = self.outcomes[row][check], self.outcomes[self.whole][check]
         if isinstance(mine, Fault) and isinstance(whole, Fault):

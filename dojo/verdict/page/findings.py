@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 from dataclasses import dataclass
 
-from dojo.verdict.causes import causes, subject
+from dojo.verdict.causes import causes, subject, why
 from dojo.verdict.screen.text import readable
-from dojo.verdict.types import Check, Label, Outcome, Verdict
+from dojo.verdict.types import Check, Outcome, Verdict
 
-MENTIONED = re.compile(r"line (\d+): ")  # of what is forbidden: the first place where the source names it
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -30,9 +28,9 @@ def findings(verdict: Verdict, source: str) -> list[Finding]:
 
     What is not begun has none, and what is wrong with the grader is no fault of the attempt.
     """
-    where = _Lines(verdict.attempt, source)
+    where = _Lines(source)
     if verdict.verdict == "broken":
-        line = where.named(verdict.message) or 1
+        line = where.within(verdict.failure.line if verdict.failure else 0) or 1
         return [_finding(verdict, line, "cannot be graded", verdict.message, None)]
     found = []
     for cause in causes(verdict.checks):
@@ -52,30 +50,22 @@ def _finding(verdict: Verdict, line: int, title: str, said: str, outcome: Outcom
 
 
 class _Lines:
-    """The lines of an attempt: which one a message names, and where something is defined."""
+    """The lines of an attempt: where a check failed, and where something is defined."""
 
-    def __init__(self, path: str, source: str) -> None:
+    def __init__(self, source: str) -> None:
         self._last = source.count("\n") + 1
-        self._passed = re.compile(rf'^(?:{re.escape(path)}:|File "{re.escape(path)}", line )(\d+)', re.MULTILINE)
         try:
             self._tree = ast.parse(source)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             self._tree = ast.Module([], [])
 
-    def named(self, text: str) -> int | None:
-        """The line at which an exception was raised: the last that it passed through."""
-        passed = [int(number) for number in self._passed.findall(text)]
-        return passed[-1] if passed and 1 <= passed[-1] <= self._last else None
+    def within(self, line: int) -> int:
+        """This line, or 0 if the attempt has none of this number: a worker can say anything."""
+        return line if 1 <= line <= self._last else 0
 
     def of(self, check: Check) -> int:
-        """The line that a check's message names, or that of the `def` of what was called."""
-        lines = "\n".join(section.text for section in check.sections if section.label is Label.TRACEBACK)
-        mentioned = MENTIONED.match(lines)
-        return (
-            int(mentioned[1])
-            if mentioned
-            else self.named(lines) or self._definition(subject(check).removeprefix("Test"))
-        )
+        """The line at which a check failed, or that of the `def` of what was called."""
+        return self.within(why(check).line) or self._definition(subject(check).removeprefix("Test"))
 
     def _definition(self, name: str) -> int:
         """Where a function is defined, or what a module computes; the first line where there is no such thing."""

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
+from dojo.verdict.causes import why
 from dojo.verdict.screen.text import Row, clean, first_of, last_of, wrap
 from dojo.verdict.types import Check, Label, Outcome
 
-DEFINITION = "result matches the definition"  # what the heading of any wrong result says
 FOREIGN = (Label.TRACEBACK, Label.PRINTED)  # an attempt's own words, whose end tells most
 MOST, TAIL = 60, 20  # rows kept of any section, and lines of these
 BRIEF_TAIL = 6  # and of what was printed, where not all is asked for
@@ -163,17 +163,17 @@ def _shortened(check: Check, tight: bool) -> Sections:
     A mistake that is known needs no map, and one element and one pattern to show it. Where the screen is `tight`, it
     needs no count of what is not finite, and any mistake one sentence of what it does in practice.
     """
-    known = bool(check.diagnosis)
+    known, failure = bool(check.diagnosis), why(check)
     compared = any(section.label is Label.ELEMENTS for section in check.sections)
     kept = []
     for label, text in _said(check):
         lines = text.split("\n")
         if label is Label.FACTS and compared:
             lines = [] if known and tight else lines[1:]
-        elif label is Label.CONTRACT and compared:
-            lines = [line for line in lines if line != DEFINITION]
+        elif label is Label.CONTRACT and failure.definition:
+            lines = []
         elif label is Label.INPUT:
-            lines = [re.sub(r"(; )?seed \d+$", "", line) for line in lines]
+            lines = ["; ".join(failure.inputs)]
         elif label is Label.PRACTICE and tight:
             lines = [re.sub(r"(?<=[.!?]) (?=[A-Z`]).*", "", text)]
         elif known:

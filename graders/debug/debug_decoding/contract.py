@@ -18,9 +18,7 @@ from dojo.contracts import (
     Contract,
     Draw,
     Fault,
-    Label,
     ModuleContract,
-    Section,
     core,
     fail,
     match,
@@ -84,7 +82,7 @@ def told(text: str) -> Iterator[None]:
     try:
         yield
     except Fault as fault:
-        fault.sections.append(Section(Label.INPUT, text))
+        fault.failure.inputs.append(text)
         raise
 
 

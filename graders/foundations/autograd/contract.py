@@ -157,7 +157,7 @@ class TestValue(GeneratorContract):
         try:
             reply = attempt.ask_of([getattr(attempt, self.name)], self.request(args[0]))
         except Fault as fault:
-            fault.sections.append(Section(Label.INPUT, written(args[0])))
+            fault.failure.inputs.append(written(args[0]))
             raise
         names = [name_of(number) for number in told_of(args[0])]
         parts = {part: dict(zip(names, reply[part], strict=False)) for part in ("data", "grad")}

@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from dojo.contracts import Attempt, Draw, GeneratorContract, fail, fast, robust
+from dojo.contracts import Attempt, Draw, GeneratorContract, fail, fast, noting, robust, too_much
 from dojo.contracts.plain.shrinking import shorter
 from dojo.judge.worker.drivers import next_token_logprobs
-from dojo.verdict.failures import Fault
 from dojo.verdict.mismatch import plain
-from dojo.verdict.types import Label, Outcome, Section
+from dojo.verdict.types import Label, Section
 
 APART = 1e-3  # by which sums and scores differ where a choice hangs on them, if they are not equal
 WIDE = 1000  # wider than all texts are many
@@ -265,9 +264,8 @@ class TestBeamSearch(GeneratorContract):
             if seen != expected:
                 sentence = "step is called once a round, with the live hypotheses alone"
                 told = f"called with rows × length {', '.join(seen) or 'never'}, expected {', '.join(expected)}"
-                where = Section(Label.INPUT, self.words(call, {}))
-                sections = Section(Label.CONTRACT, sentence), Section(Label.FACTS, told), where
-                raise Fault(Outcome.SLOW, *sections)
+                with noting(inputs=[self.words(call, {})]):
+                    too_much(sentence, told)
 
 
 def _alternating(calls: list[Search]) -> list[Search]:

@@ -21,9 +21,6 @@ from dojo.contracts import (
     Draw,
     Fault,
     HeadsContract,
-    Label,
-    Outcome,
-    Section,
     SoftmaxContract,
     assert_constant_op_count,
     assert_raises,
@@ -39,6 +36,7 @@ from dojo.contracts import (
     oracles,
     robust,
     tensor,
+    too_much,
 )
 from dojo.judge.proxy import Module
 from dojo.verdict.failures import Raised
@@ -333,8 +331,8 @@ class TestCachedAttention(SoftmaxContract, HeadsContract):
         try:
             yield
         except Fault as fault:
-            if not any(each.label is Label.INPUT for each in fault.sections):
-                fault.sections.append(Section(Label.INPUT, f"case `{told}`: {call.describe(self.axes, 'cpu')}"))
+            if not fault.failure.inputs:
+                fault.failure.inputs.append(f"case `{told}`: {call.describe(self.axes, 'cpu')}")
             fault.failing = None
             raise
 
@@ -491,7 +489,7 @@ class TestCachedAttention(SoftmaxContract, HeadsContract):
         if flops[1] - flops[0] > 2 * attended:
             seen = f"{flops[0]} operations behind 40 tokens, {flops[1]} behind 400; {attended} more are for attention"
             sentence = "a call on one token computes the projections of one token"
-            raise Fault(Outcome.SLOW, Section(Label.CONTRACT, sentence), Section(Label.FACTS, seen))
+            too_much(sentence, seen)
 
 
 CLAIMS = {

@@ -13,11 +13,7 @@ from dojo.contracts import (
     Ban,
     Call,
     Draw,
-    Fault,
     Formula,
-    Label,
-    Outcome,
-    Section,
     SoftmaxContract,
     assert_constant_op_count,
     assert_raises,
@@ -25,6 +21,7 @@ from dojo.contracts import (
     operation_count,
     robust,
     tensor,
+    too_much,
 )
 from dojo.contracts.oracles import Attention, by_logsumexp, library, normalised_last, stage_by_stage, term_by_term
 
@@ -192,12 +189,12 @@ class TestFlashAttention(SoftmaxContract):
             made = call(draw, (), s, t, d_k, d_v, causal=causal, block_size=block).cast(torch.float64)
             found = attempt.observed([self.prepare_call(attempt, made)])["made"]
             if not found:
-                self.too_much("tensors are made in the thread that is called", "no operation was seen there")
+                too_much("tensors are made in the thread that is called", "no operation was seen there")
             name, size = max(found.items(), key=lambda item: item[1])
             if size > allowed:
                 seen = f"{name} made {size:,} bytes in float64: {s} queries, {t} keys, width {d_k}, block_size {block}"
                 sentence = f"no tensor has more than max(s, d) · max(block_size, d) entries, here {allowed:,} bytes"
-                self.too_much(sentence, seen)
+                too_much(sentence, seen)
 
     @fast
     def test_operations_forward_and_backward_grow_with_the_blocks_alone(self, attempt: Attempt, draw: Draw) -> None:
@@ -211,10 +208,7 @@ class TestFlashAttention(SoftmaxContract):
         few, more, many = (count(call(draw, (), k_len=4 * n, block_size=4)) for n in (4, 8, 16))
         if many - more > 1.25 * 2 * (more - few):
             seen = f"{few} operations with 4 blocks, {more} with 8 and {many} with 16"
-            self.too_much("each block takes as many operations, forward and backward", seen)
-
-    def too_much(self, sentence: str, seen: str) -> None:
-        raise Fault(Outcome.SLOW, Section(Label.CONTRACT, sentence), Section(Label.FACTS, seen))
+            too_much("each block takes as many operations, forward and backward", seen)
 
 
 CLAIMS = {

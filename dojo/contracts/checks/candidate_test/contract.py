@@ -26,19 +26,18 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pytest
 
 from dojo.content import catalog, master, proofs
 from dojo.content.catalog import Kata, Trouble
-from dojo.contracts.checks.assertions import Wrong, fail
+from dojo.contracts.checks.assertions import Wrong, fail, noting, too_much
 from dojo.contracts.checks.candidate_test import corpus, reasons
 from dojo.contracts.checks.candidate_test.trials import ACCEPTS, NONE, REJECTS, Trials
 from dojo.contracts.harness import core, fast, file_of, robust
-from dojo.verdict.failures import Fault
-from dojo.verdict.types import Label, Outcome, Section
+from dojo.verdict.types import Kind, Label, Section
 
 MOST_LINES = 3  # that the fix of a bug may change
 MOST_SECONDS = 5.0  # of processor time for a program
@@ -106,7 +105,8 @@ class CandidateTest:
     @core
     def test_accepts_the_program_beside_it(self, trials: Trials) -> None:
         sentence = "`test` accepts the mended program that it stands beside"
-        self.expect(trials, trials.attempt.source, ACCEPTS, "it", sentence)
+        with noting(kind=Kind.BESIDE):
+            self.expect(trials, trials.attempt.source, ACCEPTS, "it", sentence)
 
     @core
     def test_rejects_the_program_handed_out(self, trials: Trials) -> None:
@@ -123,7 +123,8 @@ class CandidateTest:
             self.expect(trials, source, ACCEPTS, name, sentence, eased)
         except Wrong as wrong:
             if trials.first.word == ACCEPTS:
-                wrong.sections.append(Section(Label.PATTERN, reasons.rests_on(trials, source, eased)))
+                wrong.failure.pattern = reasons.rests_on(trials, source, eased)
+                wrong.pictures += (Section(Label.PATTERN, wrong.failure.pattern),)
             raise
 
     @robust
@@ -173,8 +174,7 @@ class CandidateTest:
         answers = [*trials.answers(given.reference), *trials.answers(given.handed_out)]
         most = max(answer.seconds for answer in answers)
         if most > MOST_SECONDS:
-            told = Section(Label.FACTS, f"it took {most:.1f} s")
-            raise Fault(Outcome.SLOW, Section(Label.CONTRACT, f"`test` takes at most {MOST_SECONDS:.0f} s"), told)
+            too_much(f"`test` takes at most {MOST_SECONDS:.0f} s", f"it took {most:.1f} s")
 
     def changed(self, source: str) -> int:
         """How many lines the fix changed."""
@@ -184,7 +184,7 @@ class CandidateTest:
     def ready(self, trials: Trials) -> None:
         """Go no further with a test that gives no answer about the solution itself."""
         if trials.first.word == NONE:
-            raise Wrong(ANSWERS, *trials.first.told("the solution"))
+            raise Wrong(trials.first.against(ANSWERS, "the solution"))
 
     def expect(
         self, trials: Trials, source: str, wanted: str, name: str, sentence: str, eased: Sequence[str] = ()
@@ -197,8 +197,8 @@ class CandidateTest:
         if other is None:
             return
         if len(set(words)) > 1 and NONE not in words:
-            raise Wrong(sentence, Section(Label.FACTS, _counted(words, name)), *other.told("it")[1:])
-        raise Wrong(sentence, *other.told(name))
+            raise Wrong(replace(other.against(sentence, name), facts=(_counted(words, name),)))
+        raise Wrong(other.against(sentence, name))
 
 
 def hunted(kata: Kata, chosen: Hunted, own: type[CandidateTest] = CandidateTest) -> type[CandidateTest]:

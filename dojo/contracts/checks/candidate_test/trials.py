@@ -11,7 +11,7 @@ from dojo.judge import worker_handle
 from dojo.judge.fork_server import ForkServer
 from dojo.judge.proxy import Attempt
 from dojo.verdict.failures import Died, Forbidden, Raised
-from dojo.verdict.types import Label, Outcome, Section
+from dojo.verdict.types import Failure, Kind, Outcome
 
 SEEDS = 3
 ACCEPTS, REJECTS, NONE = "accepts", "rejects", "none"
@@ -26,14 +26,15 @@ class Answer:
     text: str = ""  # of the exception, with its kind
     kind: str = ""
     lines: str = ""  # the test's own, down to the one that raised
+    line: int = 0  # its number
     seconds: float = 0.0
     timed_out: bool = False
 
-    def told(self, of: str) -> list[Section]:
-        """The answer in a sentence, with the lines of the test that it came from."""
+    def against(self, sentence: str, of: str) -> Failure:
+        """The answer as one that this sentence of the contract rules out."""
         verb = {ACCEPTS: f"it accepts {of}", REJECTS: f"it rejects {of}", NONE: f"it gives no answer about {of}"}
-        said = Section(Label.FACTS, verb[self.word] + (f": {self.text}" if self.text else ""))
-        return [said, Section(Label.TRACEBACK, self.lines)] if self.lines else [said]
+        said = verb[self.word] + (f": {self.text}" if self.text else "")
+        return Failure(Kind.PROMISE, sentence, (said,), lines=self.lines, line=self.line)
 
 
 @dataclass
@@ -93,16 +94,18 @@ class Trials:
             reply = next(worker.ask(request, limit=worker_handle.CPU_LIMIT * PATIENCE))
             because, seconds = reply["because"], worker.cpu_seconds() - before
         except Raised as raised:
-            lines = next((s.text for s in raised.sections if s.label is Label.TRACEBACK), "")
-            return Answer(NONE, _said(raised.kind, raised.text), raised.kind, lines)
+            why = raised.failure
+            return Answer(NONE, _said(raised.kind, raised.text), raised.kind, why.lines, why.line)
         except (Died, Forbidden) as fault:
-            lines = next((s.text for s in fault.sections if s.label is Label.TRACEBACK), "")
-            return Answer(NONE, fault.sections[0].text, "", lines, timed_out=fault.outcome is Outcome.TIMED_OUT)
+            why, late = fault.failure, fault.outcome is Outcome.TIMED_OUT
+            return Answer(NONE, why.what, "", why.lines, why.line, timed_out=late)
         finally:
             worker.end()
         kind = str(because.get("kind", ""))
         text = _said(kind, str(because.get("text", "")))
-        return Answer(reply["answer"], text, kind, str(because.get("lines", "")), seconds)
+        line = because.get("line")
+        lines = str(because.get("lines", "")), line if isinstance(line, int) else 0
+        return Answer(reply["answer"], text, kind, *lines, seconds)
 
 
 def _said(kind: str, text: str) -> str:

@@ -259,13 +259,13 @@ def _run_on_fake_device(func: Any, args: Args, kwargs: Kwargs) -> Any:
 
 
 def call_on_fake_device(
-    callee: Callable[..., Any], args: Args, kwargs: Kwargs, lines: Callable[[BaseException], str]
+    callee: Callable[..., Any], args: Args, kwargs: Kwargs, explain: Callable[[BaseException], Message]
 ) -> Message:
     """Move a module and every tensor argument elsewhere and call it.
 
-    `mixed` says where two devices met, with the attempt's own `lines` that an exception passed, or is None; `placed` is
-    whether the result came out there, None when that cannot be told: any other exception is no finding, for it may be
-    our make-believe device that is at fault.
+    `mixed` says which two devices met, or is None, and `where` explains the exception; `placed` is whether the result
+    came out there, None when that cannot be told: any other exception is no finding, for it may be our make-believe
+    device that is at fault.
     """
     try:
         with torch.no_grad(), FakeDeviceMode():
@@ -274,8 +274,9 @@ def call_on_fake_device(
             args, kwargs = tree_map(lambda v: v.to(FAKE_DEVICE) if isinstance(v, Tensor) else v, (args, kwargs))
             result = callee(*args, **kwargs)
             true_meta = isinstance(result, Tensor) and result.is_meta and not isinstance(result, FakeDeviceTensor)
-            return {"mixed": None, "placed": None if true_meta else isinstance(result, FakeDeviceTensor)}
+            placed = None if true_meta else isinstance(result, FakeDeviceTensor)
+            return {"mixed": None, "where": None, "placed": placed}
     except MixedDevices as error:
-        return {"mixed": f"{error}\n{lines(error)}", "placed": None}
+        return {"mixed": str(error), "where": explain(error), "placed": None}
     except Exception:
-        return {"mixed": None, "placed": None}
+        return {"mixed": None, "where": None, "placed": None}
