@@ -78,7 +78,7 @@ class Engine(Protocol):
 
 def grade(job: Job, server: ForkServer | FreshStarts) -> Result:
     """Grade an attempt; in doubt again, up to three times."""
-    from dojo.grading.pytest_plugin import forget
+    from dojo.contracts.checks.tolerance import forget
     from dojo.grading.run import run
 
     kata = _katas()[job.submitted.kata]

@@ -17,10 +17,10 @@ from _pytest._io import TerminalWriter
 from dojo.content import proofs
 from dojo.content.rows import Row
 from dojo.content.signature import other_default, signature_in, signature_of
-from dojo.contracts.checks import tolerance
 from dojo.contracts.checks.assertions import Wrong
 from dojo.contracts.checks.candidate_test.contract import CandidateTest, by_kind, hunted
 from dojo.contracts.checks.candidate_test.trials import Trials
+from dojo.contracts.checks.tolerance import remembered
 from dojo.grading.options import chooser
 from dojo.grading.runner import OPTIONS, clocked, fails, name_of, of_a_test, run_check, tier_of
 from dojo.grading.telling.diagnosis import DIAGNOSABLE, Diagnosis
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 
 OTHERWISE = "the program fails otherwise than by some of the {count} bugs that it was handed out with"
-_faults_of_bugs: dict[tuple[Any, ...], Fault | None] = {}  # within a grading and the next, as oracles are
 
 
 @dataclass
@@ -115,14 +114,15 @@ class Subject:
     def _known_fault(self, bug: Row, item: pytest.Function, **cases: str) -> Fault | None:
         where = (*cases.items(), item.config.stash[OPTIONS].seed)
         key = self.reference.source, self.attempt.device, bug.name, item.nodeid, *where
-        if key not in _faults_of_bugs:
-            if len(_faults_of_bugs) >= tolerance.MOST_KNOWN:
-                _faults_of_bugs.clear()
-            _faults_of_bugs[key] = None
+
+        def fault() -> Fault | None:
             with suppress(Exception):  # a check that a bug breaks in another way is no failure like the attempt's
                 self._planted.become(bug.plant(self.reference.source))
-                _faults_of_bugs[key] = fails(item, self._planted, self.reference, **cases)
-        return _faults_of_bugs[key]
+                return fails(item, self._planted, self.reference, **cases)
+            return None
+
+        found: Fault | None = remembered(key, fault)
+        return found
 
     def shows_in_values(self, failed: pytest.Function) -> Callable[[Row], bool] | None:
         """Whether a bug shows in the first case of the first check of core that the attempt passes.
@@ -146,16 +146,19 @@ class Subject:
             check = self.checks.get(item.nodeid)
             if check is not None and check.outcome is not Outcome.GRADER_ERROR:
                 passes = check.outcome is Outcome.PASSED
-            elif self.attempt.timeouts:
-                continue  # it must not use up the patience with an attempt that hangs
             else:
-                if item.nodeid not in self._passes:
-                    self._passes[item.nodeid] = False
-                    with suppress(Exception):
-                        self._passes[item.nodeid] = fails(item, self.attempt, self.reference) is None
-                passes = self._passes[item.nodeid]
+                passes = self._passes_now(item)
             if passes:
                 yield item
+
+    def _passes_now(self, item: pytest.Function) -> bool:
+        if self.attempt.timeouts:
+            return False  # it must not use up the patience with an attempt that hangs
+        if item.nodeid not in self._passes:
+            self._passes[item.nodeid] = False
+            with suppress(Exception):
+                self._passes[item.nodeid] = fails(item, self.attempt, self.reference) is None
+        return self._passes[item.nodeid]
 
     def trials_of(self, contract: type[CandidateTest], options: Options) -> Trials:
         """The test that the attempt defines, to be tried on programs."""
@@ -191,10 +194,10 @@ class _SilentTerminal:
 
 
 class GraderPlugin:
-    """What every session of graders needs: one mark a check, an order, and the options of the grading."""
+    """What every session of graders needs: one mark a check, an order, and what to do with each check."""
 
-    def __init__(self, options: Options) -> None:
-        self.options = options
+    def __init__(self, options: Options, run: Callable[[pytest.Function], None]) -> None:
+        self.options, self.run = options, run
         self.interrupted: BaseException | None = None
         self.places: dict[str, int] = {}
         self.every: list[pytest.Function] = []
@@ -232,6 +235,10 @@ class GraderPlugin:
             if only is None or {(name := name_of(item)), name.partition("[")[0]} & only
         ]
 
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
+        self.run(pyfuncitem)  # in place of the one call that pytest would make
+        return True
+
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         # pytest calls it an interruption too when a grader cannot be imported
         self.interrupted = None if isinstance(excinfo.value, pytest.Session.Interrupted) else excinfo.value
@@ -246,9 +253,8 @@ class Judging(GraderPlugin):
         options: Options,
         finished: Callable[[str], None] = lambda kata: None,
     ) -> None:
-        super().__init__(options)
-        self.subjects = subjects
-        self.finished = finished
+        super().__init__(options, self.judge)
+        self.subjects, self.finished = subjects, finished
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         for module in dict.fromkeys(item.getparent(pytest.Module) for item in items):
@@ -283,9 +289,9 @@ class Judging(GraderPlugin):
             ours(f"the grader cannot be read: {report.longrepr}").ends(check)
             self.subjects[kata].checks[report.nodeid] = check
 
-    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
-        """Run a check in place of pytest, which is told of a failure alone: `-x` goes by it."""
-        item, subject, started = pyfuncitem, self.subjects[kata_of(pyfuncitem)], time.perf_counter()
+    def judge(self, item: pytest.Function) -> None:
+        """Run a check on the attempt; raises the fault that fails it, for `-x` goes by that."""
+        subject, started = self.subjects[kata_of(item)], time.perf_counter()
         check = subject.checks[item.nodeid]
         trials = partial(subject.trials_of, item.cls, self.options)
         try:
@@ -301,7 +307,6 @@ class Judging(GraderPlugin):
             check.seconds = time.perf_counter() - started  # what the mistake is called takes its time too
         if fault is not None and not fault.outcome.harmless:
             raise fault
-        return True
 
     def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         if nextitem is None or nextitem.path != item.path or item.session.shouldfail:
@@ -316,7 +321,7 @@ class Judging(GraderPlugin):
             self.finished(kata_of(item))
 
     def record(self, item: pytest.Function, subject: Subject, check: Check, fault: Fault) -> None:
-        """Record how a check ended, with what explains it."""
+        """How a check ended, and what helps: what was printed, how to repeat it, the known bug that fails alike."""
         judged = not fault.outcome.harmless and fault.outcome is not Outcome.GRADER_ERROR
         fault.failure.seed = self.options.seed if judged else None
         fault.ends(check)
@@ -328,12 +333,7 @@ class Judging(GraderPlugin):
             from dojo.judge.in_process import look_into
 
             look_into(fault)
-        self.explain(item, subject, check, fault)
-
-    def explain(self, item: pytest.Function, subject: Subject, check: Check, fault: Fault) -> None:
-        """Add what helps: what the attempt printed, how to repeat it, the known bug that fails alike."""
-        printed = subject.attempt.take_printed().strip()
-        if printed:
+        if printed := subject.attempt.take_printed().strip():
             check.sections.append(Section(Label.PRINTED, f"printed:\n{printed}"))
         if check.tier is Tier.ROBUST and fault.outcome is not Outcome.FORBIDDEN and item.obj.__doc__:
             check.sections.append(Section(Label.PRACTICE, " ".join(item.obj.__doc__.split())))
@@ -352,12 +352,6 @@ class Judging(GraderPlugin):
             dear = check.tier is Tier.ROBUST or not fault.failure.case  # of a check with cases one alone is asked first
             ruled_out = subject.shows_in_values(item) if dear else None
             subject.diagnosis.see(item, fault, ruled_out)
-
-
-def forget() -> None:
-    """Let go what is kept from one grading for the next: for one of another kata it is of no use."""
-    tolerance.forget()
-    _faults_of_bugs.clear()
 
 
 def kata_of(node: pytest.Item | pytest.Module) -> str:

@@ -153,14 +153,13 @@ def undefined(kata: Kata, attempt: Attempt, more: list[str]) -> str:
 def conclude(verdict: Verdict, checks: list[Check], options: Options) -> None:
     """Fill in what the checks of a kata come to; passing takes at least one check that ran and passed."""
     from dojo.verdict import causes
-    from dojo.verdict.causes import subject, why
     from dojo.verdict.failures import NoTensor
     from dojo.verdict.types import Kind, Outcome
 
-    mute = {subject(check) for check in checks if why(check).kind is Kind.NO_RETURN}
+    mute = {causes.subject(check) for check in checks if causes.why(check).kind is Kind.NO_RETURN}
     for check in checks:
         # nothing can be said of a result that is none: not that it is right, nor what it took
-        if check.outcome in (Outcome.PASSED, Outcome.SLOW) and subject(check) in mute:
+        if check.outcome in (Outcome.PASSED, Outcome.SLOW) and causes.subject(check) in mute:
             NoTensor(None).ends(check)
     failed = [check for check in checks if not check.outcome.harmless]
     if options.stop_at_first:

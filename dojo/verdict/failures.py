@@ -11,7 +11,6 @@ from dojo.verdict.types import Check, Failure, Kind, Label, Outcome, Section
 if TYPE_CHECKING:
     from dojo.verdict.repro import FailingCall
 
-NO_RETURN = "the result is None: is there no `return`?"
 HAPPENED = {
     Kind.RAISED: "the attempt raised {0.what}",
     Kind.UNWRITTEN: "this is not written yet: it raises NotImplementedError",
@@ -100,7 +99,9 @@ class Forbidden(Fault):
 
 def no_tensor(value: object) -> str:
     """What is said of a result that is no tensor."""
-    return NO_RETURN if value is None else f"the result is a {type(value).__name__}, not a torch.Tensor"
+    if value is None:
+        return "the result is None: is there no `return`?"
+    return f"the result is a {type(value).__name__}, not a torch.Tensor"
 
 
 def no_answer(value: object) -> str:

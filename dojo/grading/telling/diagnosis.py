@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Generic, TypeVar
 
 from dojo.content.rows import Row
@@ -37,8 +38,7 @@ class Diagnosis(Generic[Check]):
         self._found = False
         self._strange = 0  # checks that none of all known bugs fails alike
         self._questions = len(self._suspects) + MORE_QUESTIONS
-        self._outcome = outcome
-        self._known: dict[tuple[str, Check], Fault | None] = {}
+        self._run = cache(outcome)
         self._failures: list[tuple[Check, Fault]] = []
         self._unknown: set[tuple[object, ...]] = set()  # exceptions at a line, and parameters, that no known bug has
 
@@ -106,13 +106,7 @@ class Diagnosis(Generic[Check]):
         return same_failure(fault, self._run(bug, check))
 
     def _exhausted(self, kept: int = 0) -> bool:
-        return len(self._known) >= self._questions - kept
-
-    def _run(self, bug: Row, check: Check) -> Fault | None:
-        key = bug.name, check
-        if key not in self._known:
-            self._known[key] = self._outcome(bug, check)
-        return self._known[key]
+        return self._run.cache_info().currsize >= self._questions - kept
 
 
 def _anywhere(fault: Fault) -> tuple[object, ...]:

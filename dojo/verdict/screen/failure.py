@@ -81,7 +81,8 @@ class Block:
 
 def whole(check: Check, seen: Set[str], lead: str, width: int | None, also: str = "") -> list[Row]:
     """All that is known of a failure; an attempt's own words that were `seen` before need not be read again."""
-    return [row for block in _blocks(check, _said(check), seen, lead, width, also).values() for row in block.rows()]
+    said = [(section.label, section.text) for section in check.sections]
+    return [row for block in _blocks(check, said, seen, lead, width, also).values() for row in block.rows()]
 
 
 def brief(
@@ -116,10 +117,6 @@ def _cut(rows: dict[Label, list[Row]], blocks: Mapping[Label, Block], room: int)
 
 def _over(rows: Mapping[Label, list[Row]], room: int) -> int:
     return sum(map(len, rows.values())) - room - PICTURE * bool(rows.get(Label.MAP))
-
-
-def _said(check: Check) -> Sections:
-    return [(section.label, section.text) for section in check.sections]
 
 
 def _blocks(
@@ -166,7 +163,8 @@ def _shortened(check: Check, tight: bool) -> Sections:
     known, failure = bool(check.diagnosis), why(check)
     compared = any(section.label is Label.ELEMENTS for section in check.sections)
     kept = []
-    for label, text in _said(check):
+    for section in check.sections:
+        label, text = section.label, section.text
         lines = text.split("\n")
         if label is Label.FACTS and compared:
             lines = [] if known and tight else lines[1:]
