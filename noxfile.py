@@ -31,6 +31,11 @@ except ModuleNotFoundError:
     sys.exit("dojo needs Python 3.11 or newer, and this nox runs on an older one: install nox with a newer Python")
 
 ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT))
+
+from dojo.cli.commands import COMMANDS  # noqa: E402  # which needs no dependency of ours
+from dojo.cli.commands.declared import Command  # noqa: E402
+
 ENVIRONMENT = ROOT / ".nox" / "dojo"
 PYTHON = ENVIRONMENT / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 CONSTRAINTS = ROOT / "constraints.txt"
@@ -48,129 +53,30 @@ if not {"-v", "--verbose"} & set(sys.argv):
 @nox.session(name="help", python=False)
 def help_(session: nox.Session) -> None:
     """Show what there is to do, what a learner needs first at the top."""
-    _dojo(session, "help", python=sys.executable)  # it needs no environment, and is here before there is one
+    _run(sys.executable, "-m", "dojo", "help", more=_said(session))  # here before there is an environment
 
 
-@nox.session(python=False)
-def grade(session: nox.Session) -> None:
-    """Grade your attempts: a kata, a track or all (-- rope; -- --help for the options)."""
-    _dojo(session, "grade")
+def _session_of(name: str, command: Command) -> None:
+    """Make a session of a command of the dojo."""
+
+    def run(session: nox.Session) -> None:
+        extras = [extra for option, extra in command.extras.items() if option in " ".join(session.posargs)]
+        _dojo(session, name, *extras)
+
+    run.__doc__ = command.in_nox
+    nox.session(run, name=name, python=False)
 
 
-@nox.session(name="list", python=False)
-def list_(session: nox.Session) -> None:
-    """List the katas by track, and how your attempts stand."""
-    _dojo(session, "list")
-
-
-@nox.session(python=False)
-def show(session: nox.Session) -> None:
-    """Show what a kata asks for (-- rope)."""
-    _dojo(session, "show")
-
-
-@nox.session(python=False)
-def hint(session: nox.Session) -> None:
-    """Show one more hint (-- rope)."""
-    _dojo(session, "hint")
-
-
-@nox.session(python=False)
-def reveal(session: nox.Session) -> None:
-    """Show the solution, once you have passed (-- rope)."""
-    _dojo(session, "reveal")
-
-
-@nox.session(python=False)
-def reset(session: nox.Session) -> None:
-    """Start over with a fresh stub; the old attempt is kept (-- rope)."""
-    _dojo(session, "reset")
-
-
-@nox.session(python=False)
-def watch(session: nox.Session) -> None:
-    """Grade on every save (-- rope)."""
-    _dojo(session, "watch")
-
-
-@nox.session(python=False)
-def mock(session: nox.Session) -> None:
-    """Hold a mock interview against the clock (-- rope --minutes 25)."""
-    _dojo(session, "mock")
-
-
-@nox.session(python=False)
-def quiz(session: nox.Session) -> None:
-    """Answer what interviewers ask next, when it is due (-- rope)."""
-    _dojo(session, "quiz")
-
-
-@nox.session(python=False)
-def hunt(session: nox.Session) -> None:
-    """Find the bug that is planted in a solution (-- mha)."""
-    _dojo(session, "hunt")
-
-
-@nox.session(name="next", python=False)
-def next_(session: nox.Session) -> None:
-    """Say what to practise now."""
-    _dojo(session, "next")
-
-
-@nox.session(python=False)
-def plan(session: nox.Session) -> None:
-    """Spread the katas over the days until your interview (-- --date 2026-12-10 --hours 6)."""
-    _dojo(session, "plan")
-
-
-@nox.session(python=False)
-def history(session: nox.Session) -> None:
-    """List, compare and restore earlier attempts (-- rope)."""
-    _dojo(session, "history")
-
-
-@nox.session(python=False)
-def report(session: nox.Session) -> None:
-    """Write a page about all of your practice and print its path."""
-    _dojo(session, "report")
-
-
-@nox.session(python=False)
-def starter(session: nox.Session) -> None:
-    """Write a template repository for a course, with a workflow that grades (-- --katas gqa,rope --out DIR)."""
-    _dojo(session, "starter")
-
-
-@nox.session(python=False)
-def sync(session: nox.Session) -> None:
-    """Make scripts and notebooks agree (-- rope --from notebook)."""
-    _dojo(session, "sync")
+for each in COMMANDS.items():
+    _session_of(*each)
 
 
 @nox.session(python=False)
 def lab(session: nox.Session) -> None:
     """Open the notebooks in JupyterLab, which is installed first (words after -- go to it)."""
-    _dojo(session, "sync", extra="lab", words=[], must=False)  # scripts that were edited since; it tells of a conflict
+    _dojo(session, "sync", "lab", words=[], must=False)  # scripts that were edited since; it tells of a conflict
     where = ("--ServerApp.root_dir=.", "--LabApp.default_url=/lab/tree/notebooks")  # Jupytext pairs from the root
     _run(_python(session, "lab"), "-m", "jupyterlab", *where, *session.posargs)
-
-
-@nox.session(python=False)
-def cohort(session: nox.Session) -> None:
-    """Grade a whole class (-- submissions/ --katas gqa,rope --out results/)."""
-    _dojo(session, "cohort", extra="cohort" if "--ray" in " ".join(session.posargs) else None)
-
-
-@nox.session(python=False)
-def build(session: nox.Session) -> None:
-    """Make stubs and notebooks from the masters (-- --check)."""
-    _dojo(session, "build")
-
-
-@nox.session(python=False)
-def prove(session: nox.Session) -> None:
-    """Show that a kata's grader is right (-- rope)."""
-    _dojo(session, "prove")
 
 
 @nox.session(python=False)
@@ -226,21 +132,18 @@ def lint(session: nox.Session) -> None:
     _run(python, "-m", "mypy")
 
 
-def _dojo(
-    session: nox.Session,
-    command: str,
-    python: str | None = None,
-    extra: str | None = None,
-    words: list[str] | None = None,
-    must: bool = True,
-) -> None:
+def _dojo(session: nox.Session, command: str, *extras: str, words: list[str] | None = None, must: bool = True) -> None:
     """Run a command of the dojo in the folder that nox was called from, with the session's words or these."""
-    python = python or _python(session, extra)
+    words = session.posargs if words is None else words
+    python = _python(session, *extras)
+    _run(python, "-m", "dojo", command, *words, cwd=session.invoked_from, more=_said(session), must=must)
+
+
+def _said(session: nox.Session) -> dict[str, str]:
+    """What the dojo is told by its environment: how it was started, and where it is."""
     by = "nox --no-venv" if _in_own_environment(session) else "nox"
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    environment = {"DOJO_STARTED_BY": by, "DOJO_ROOT": str(ROOT), "PYTHONPATH": path}
-    words = session.posargs if words is None else words
-    _run(python, "-m", "dojo", command, *words, cwd=session.invoked_from, more=environment, must=must)
+    return {"DOJO_STARTED_BY": by, "DOJO_ROOT": str(ROOT), "PYTHONPATH": path}
 
 
 def _in_own_environment(session: nox.Session) -> bool:
@@ -248,7 +151,7 @@ def _in_own_environment(session: nox.Session) -> bool:
     return config.no_venv or config.force_venv_backend == "none"
 
 
-def _python(session: nox.Session, *extras: str | None) -> str:
+def _python(session: nox.Session, *extras: str) -> str:
     """The interpreter to use, its environment up to date; with --no-venv the user's own, untouched."""
     if _in_own_environment(session):
         active = "VIRTUAL_ENV" in os.environ or "CONDA_PREFIX" in os.environ
@@ -260,7 +163,7 @@ def _python(session: nox.Session, *extras: str | None) -> str:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     _install("core", project["dependencies"], "about 1 GB with PyTorch's CPU build, several with its CUDA build")
     _install("command", ["-qq", "--no-deps", "--editable", str(ROOT)], "the command `dojo`")
-    for extra in filter(None, extras):
+    for extra in extras:
         _install(extra, project["optional-dependencies"][extra], f"what `nox -s {session.name}` needs besides")
     return str(PYTHON)
 

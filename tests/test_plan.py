@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dojo.cli import arguments, main
+from dojo.cli import main
+from dojo.cli.commands import practise
 from dojo.content import catalog
 from dojo.content.catalog import Trouble
 from dojo.practice import history, progress
@@ -69,7 +70,7 @@ def test_six_hours_in_ten_days_hold_what_interviews_ask_most() -> None:
 def test_each_kata_has_a_rank_and_a_position_changes_it() -> None:
     assert {*asked.WEIGHTS} == {*KATAS}
     assert sum(len(names.split()) for names in asked.RANKS.values()) == len(KATAS)
-    assert {*arguments.TARGETS} == {*asked.TARGETS}
+    assert {*practise.TARGETS} == {*asked.TARGETS}
     assert {track for tracks in asked.TARGETS.values() for track in tracks.split()} <= {*catalog.TRACKS}
     for target, name in (("inference", "speculative"), ("training", "gradients"), ("research", "gae")):
         places = {to: [k.name for k in asked.most_asked_first(KATAS.values(), to)].index(name) for to in asked.TARGETS}

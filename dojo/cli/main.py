@@ -7,7 +7,8 @@ import os
 import sys
 from typing import NoReturn
 
-from dojo.cli.commands import COMMANDS, Command, overview
+from dojo.cli.commands import COMMANDS, overview
+from dojo.cli.commands.declared import Command, Misused
 from dojo.content.catalog import STARTED_BY, Trouble, typed
 
 
@@ -58,15 +59,18 @@ def _dispatch(words: list[str]) -> int:
 
 def _command(name: str, *words: str) -> int:
     command = COMMANDS[name]
-    parser = _Parser(
+    parser = command.parser(
+        _Parser,
         prog=typed(f"{name} …").removesuffix(" …"),
-        description=command.help[0].upper() + command.help[1:] + ".",
         epilog=_examples(name, command),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    command.add(parser)
-    return command.run(parser, parser.parse_intermixed_args(words))
+    args = parser.parse_intermixed_args(words)
+    try:
+        return command.run(args)
+    except Misused as misused:
+        parser.error(str(misused))
 
 
 def _complain(message: str) -> int:

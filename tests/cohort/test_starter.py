@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dojo.cli import arguments, main
+from dojo.cli import main
 from dojo.cohort.outputs.starter.repository import contents
 from dojo.content import catalog, master
 from dojo.content.catalog import ROOT
@@ -49,9 +49,7 @@ def graded_by(line: str) -> argparse.Namespace:
     """What a workflow's line asks of `grade`."""
     program, command, *words = shlex.split(line)
     assert (program, command) == ("dojo", "grade")
-    parser = argparse.ArgumentParser()
-    arguments.grade(parser)
-    return parser.parse_intermixed_args(words)
+    return main.COMMANDS[command].parser(argparse.ArgumentParser).parse_intermixed_args(words)
 
 
 def test_the_github_workflow_grades_every_push_and_gives_each_tier_its_points() -> None:

@@ -1,0 +1,32 @@
+"""The commands, in the order in which the overview names them. The noxfile reads this: it needs no dependency."""
+
+from __future__ import annotations
+
+from dojo.cli.commands import notebooks, practise, project, solve, teach  # noqa: F401  # each declares its own
+from dojo.cli.commands.declared import DECLARED, HEADINGS, MAINTAIN, NOTEBOOKS
+from dojo.content.catalog import typed
+
+COMMANDS = dict(sorted(DECLARED.items(), key=lambda item: HEADINGS.index(item[1].heading)))
+
+# Sessions for those who work on the project.
+NOX_ALONE = ("tests", "proof", "attacks", "lint", "bench", "mutants", "soak")
+
+
+def overview() -> str:
+    """What there is to do, what a learner needs first at the top."""
+    lines = [
+        f"usage: {typed('COMMAND [WORDS]')}",
+        "",
+        "Katas of the modern language model, with graders whose verdict is right.",
+        "Begin with the first:",
+        "",
+        f"  {typed('grade softmax')}",
+    ]
+    width = max(map(len, COMMANDS))
+    for heading in dict.fromkeys(command.heading for command in COMMANDS.values() if command.heading != MAINTAIN):
+        told = {name: command.help for name, command in COMMANDS.items() if command.heading == heading}
+        told |= {"lab": "open them in JupyterLab: nox -s lab"} if heading == NOTEBOOKS else {}
+        lines += ["", heading, *(f"  {name:{width}}  {what}" for name, what in told.items())]
+    hidden = [name for name, command in COMMANDS.items() if command.heading == MAINTAIN]
+    lines += ["", MAINTAIN, f"  {', '.join([*hidden, *NOX_ALONE])}: see `nox --list`", ""]
+    return "\n".join([*lines, f"`{typed('COMMAND --help')}` explains one."])

@@ -1,0 +1,59 @@
+"""The commands of somebody who works on the project."""
+
+from __future__ import annotations
+
+import argparse
+
+from dojo.cli.commands.declared import MAINTAIN, argument, command, flag
+
+
+@command(
+    MAINTAIN,
+    "make stubs and notebooks from the masters",
+    flag(
+        "--check",
+        help="write nothing; say what is stale, and which claims have no check and which checks no claim; "
+        "then exit with 1",
+    ),
+    examples=(("", ""), ("--check", "")),
+)
+def build(args: argparse.Namespace) -> int:
+    from dojo.content import build, catalog, master
+
+    clean, said = build.build(check=args.check)
+    print("\n".join(said or ["stubs and notebooks are what the masters give"]))
+    if not args.check:
+        return 0
+    from dojo.grading import claims
+
+    found = catalog.katas().values()
+    loose = [end for kata in found for end in claims.loose_ends(kata)]
+    print("\n".join([*loose, f"{len(loose)} claims without a check or checks without a claim"]))
+    faults = [fault for kata in found for fault in master.question_faults(kata)]
+    print("\n".join([*faults, f"{len(faults)} faults of the questions of interviewers"]))
+    return 0 if clean and not loose and not faults else 1
+
+
+@command(
+    MAINTAIN,
+    "show that a kata's grader is right: right answers pass, wrong ones fail and are named",
+    argument("names", nargs="+", metavar="NAME", help="a kata, a track or `all`"),
+    argument(
+        "--only",
+        action="append",
+        choices=("files", "stub", "right", "field", "wrong", "mutants", "margins"),
+        default=[],
+        help="this step alone; may be repeated",
+    ),
+    argument("--seed", type=int, metavar="N", help="the inputs of this seed; by chance else"),
+    examples=(("rope", "every step"), ("rope --only wrong", "the kill matrix alone")),
+    remark="exit status: 0 when all holds, 1 when something is wrong, which is told as FILE:LINE: what",
+    listed="Show that a kata's grader is right (-- rope).",
+)
+def prove(args: argparse.Namespace) -> int:
+    from dojo.content import catalog
+    from dojo.grading.options import fresh_seed
+    from dojo.proving import prove
+
+    seed = fresh_seed(args.seed)
+    return max(prove.main(kata, args.only, seed) for kata in catalog.select(args.names))

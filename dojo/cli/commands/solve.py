@@ -1,0 +1,142 @@
+"""The commands of somebody who solves a kata."""
+
+from __future__ import annotations
+
+import argparse
+
+from dojo.cli.commands.declared import (
+    KATA,
+    KATAS_OR_ALL,
+    NO_RECORD,
+    SOLVE,
+    WHICH,
+    Misused,
+    argument,
+    command,
+    file,
+    flag,
+    one_of,
+)
+
+
+@command(SOLVE, "list the katas by track, and how your attempts stand")
+def list_(args: argparse.Namespace) -> int:
+    from dojo.cli import katas
+
+    return katas.show_list()
+
+
+@command(SOLVE, "show what a kata asks for", KATA, examples=(("rope", ""),))
+def show(args: argparse.Namespace) -> int:
+    from dojo.cli import katas
+    from dojo.cli.selection import selected_one
+
+    return katas.show_statement(selected_one(args.name))
+
+
+@command(
+    SOLVE,
+    "grade your attempts, or any file",
+    KATAS_OR_ALL,
+    one_of(
+        file("--attempt", "grade this file as NAME instead of your own; of a folder, its files"),
+        flag("--solution", help="grade the reference solution"),
+    ),
+    file("--json", "write the verdicts as JSON to FILE, or to -"),
+    file("--junit", "write the verdicts as JUnit XML to FILE, for any CI"),
+    flag("--github", help="in a GitHub workflow: annotate the failing lines, and sum up the job"),
+    argument("--tier", choices=["core", "robust", "fast"], help="run only the checks of this tier"),
+    argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="where to run"),
+    argument("--seed", type=int, metavar="N", help="repeat a run with the seed that its verdict printed"),
+    argument("-k", dest="expression", metavar="EXPR", help="run only the check of this number or name"),
+    flag("-v", "--verbose", help="a line a check, and every failure in full"),
+    flag("-x", dest="exitfirst", help="stop at the first check that fails"),
+    flag("--sandbox", help="run the attempt under bubblewrap too (Linux)"),
+    flag("--pdb", help="debug the attempt where it first fails; unjudged"),
+    file("--html", "write a page with pictures of what failed to FILE"),
+    file("--repro", "write the first failing call to FILE as a script"),
+    file("--share", "write a card to share to FILE, an SVG"),
+    NO_RECORD,
+    examples=(
+        ("rope", "katas/positions/rope.py"),
+        ("attention --tier core", "a track, values and gradients only"),
+        ("rope --attempt ~/my_rope.py", "a file of yours, as rope"),
+        ("rope gqa --attempt ~/ada --junit ada.xml", "files of a folder, for a CI"),
+        ("rope --seed 1234", "the run of that seed again"),
+        ("all --json verdict.json", "everything, for a program to read"),
+    ),
+    remark="exit status: 0 when every kata named passed, 1 when one did not, "
+    "2 for a wrong command line or missing file",
+    listed="Grade your attempts: a kata, a track or all (-- rope; -- --help for the options).",
+)
+def grade(args: argparse.Namespace) -> int:
+    if args.attempt is not None and len(args.names) != 1 and not args.attempt.is_dir():
+        raise Misused("--attempt needs the one NAME that the file is to be graded as")
+    if args.share is not None and len(args.names) != 1:
+        raise Misused("--share needs the one NAME that the card is about")
+    part = [word for word, given in (("--tier", args.tier), ("-k", args.expression), ("-x", args.exitfirst)) if given]
+    part += [word for word, given in (("--pdb", args.pdb), ("--solution", args.solution)) if given]
+    if args.share is not None and part:
+        raise Misused(f"--share is for all checks of a file of yours: leave out {' and '.join(part)}")
+    if args.github and str(args.json) == "-":
+        raise Misused("--github prints to standard output, which `--json -` has to itself: name a file there")
+    from dojo.cli.grade import main
+
+    return main(args)
+
+
+@command(
+    SOLVE,
+    "grade on every save, from a process that stays",
+    KATA,
+    argument("--seed", type=int, metavar="N", help="the inputs of this seed"),
+    NO_RECORD,
+    examples=(("rope", ""),),
+    listed="Grade on every save (-- rope).",
+)
+def watch(args: argparse.Namespace) -> int:
+    from dojo.cli import watch
+
+    return watch.main(args)
+
+
+@command(
+    SOLVE,
+    "show one more hint",
+    KATA,
+    flag("--again", help="start over with the first hint"),
+    examples=(("rope", ""), ("rope --again", "")),
+)
+def hint(args: argparse.Namespace) -> int:
+    from dojo.cli import katas
+    from dojo.cli.selection import selected_one
+
+    return katas.show_hint(selected_one(args.name), again=args.again)
+
+
+@command(
+    SOLVE,
+    "show the solution, once you have passed",
+    KATA,
+    flag("--spoil", help="even if you have not passed it"),
+    flag("--notebook", help="write lessons/NAME.ipynb, figures included"),
+    examples=(("rope", ""), ("rope --spoil", ""), ("rope --notebook", "")),
+)
+def reveal(args: argparse.Namespace) -> int:
+    from dojo.cli import katas
+    from dojo.cli.selection import selected_one
+
+    return katas.reveal(selected_one(args.name), spoil=args.spoil, as_notebook=args.notebook)
+
+
+@command(
+    SOLVE,
+    "start over with a fresh stub; the old attempt is kept",
+    argument("names", nargs="+", metavar="NAME", help=WHICH),
+    flag("--yes", help="several at once without being asked"),
+    examples=(("rope", ""), ("attention", "asks first; --yes for scripts")),
+)
+def reset(args: argparse.Namespace) -> int:
+    from dojo.cli import katas
+
+    return katas.reset(args.names, args.yes)
