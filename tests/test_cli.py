@@ -6,14 +6,15 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import types
 
+import psutil
 import pytest
 
 from dojo.cli import commands, main
 from dojo.cli.commands.declared import MAINTAIN
 from dojo.content.catalog import ROOT, STARTED_BY, typed
-from dojo.verdict.screen import progress_bar
 from tests import terminal
 from tests.conftest import COUNT, copy_of_project
 
@@ -296,12 +297,37 @@ def test_nothing_is_drawn_over_the_debugger_and_ctrl_c_leaves_it(tmp_path):
     attempt = tmp_path / "attempt.py"
     attempt.write_text("import torch\n\n\ndef softmax(x, dim=-1):\n    breakpoint()\n    return x.softmax(dim)\n")
     words = ["grade", "softmax", "--attempt", str(attempt), "--pdb"]
-    waits = terminal.after(progress_bar.PATIENCE + 0.2, terminal.press(b"p x.shape\n"))
+    waits = terminal.after(0.5, terminal.press(b"p x.shape\n"))
     told, status = terminal.run(words, [("(Pdb)", waits), ("(Pdb)", terminal.press(b"\x03"))], ROOT)
     assert "\x1b" not in told
     assert "-> return x.softmax(dim)\r\n(Pdb) p x.shape\r\ntorch.Size([5])\r\n(Pdb) \r\n" in told
     assert told.endswith("dojo: you left the debugger: nothing was judged\r\n")
     assert status == 1
+
+
+def test_who_asks_for_a_grading_imports_no_torch(tmp_path):
+    """It is imported once, by the process that judge and workers are forked from."""
+    attempt = tmp_path / "attempt.py"
+    attempt.write_text("def softmax(x, dim=-1):\n    return x.exp()\n")
+    words = ["grade", "softmax", "--attempt", str(attempt), "--html", str(tmp_path / "page.html")]
+    code = f"import sys; from dojo.cli.main import main; print(main({words}), 'torch' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert run.stdout.endswith("\n1 False\n"), run
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a judge grades to its end")
+def test_a_grading_that_is_killed_leaves_no_process():
+    run = subprocess.Popen(
+        [sys.executable, "-m", "dojo", "grade", "gqa", "--solution"], cwd=ROOT, stdout=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 60
+    while len(family := psutil.Process(run.pid).children(recursive=True)) < 4:  # with judges and a worker
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    run.kill()
+    run.wait()
+    _, left = psutil.wait_procs(family, timeout=20)
+    assert not left
 
 
 def test_a_kata_that_is_not_begun_is_told_in_short_with_what_to_do(tmp_path):

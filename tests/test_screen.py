@@ -11,7 +11,6 @@ import subprocess
 import sys
 import termios
 import threading
-import time
 from dataclasses import replace
 from fcntl import ioctl
 from pathlib import Path
@@ -19,7 +18,6 @@ from pathlib import Path
 import pytest
 
 from dojo.content.catalog import katas
-from dojo.verdict.screen import progress_bar
 from dojo.verdict.screen import terminal as screen_terminal
 from dojo.verdict.screen.failure import PICTURE
 from dojo.verdict.screen.terminal import ROWS, Screen
@@ -428,17 +426,14 @@ def test_progress_of_several_katas_shows_at_once_names_those_in_work_and_goes_aw
     assert terminal.read().endswith("\x1b[2K")  # wiped
 
 
-def test_progress_of_one_kata_waits(terminal, monkeypatch):
-    screen = Screen(terminal.stream)
-    with screen.progress(["rope"]):
-        pass
-    assert terminal.read() == ""
-    monkeypatch.setattr(progress_bar, "PATIENCE", 0.01)
-    with screen.progress(["rope"]):
-        deadline = time.monotonic() + 20
-        while "rope" not in terminal.read() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert time.monotonic() < deadline
+def test_progress_of_one_kata_shows_at_once_and_takes_another_order(terminal):
+    with Screen(terminal.stream).progress(["rope"]) as bar:
+        bar._bar.refresh()
+        assert "0:00:00 rope\n" in re.sub(" +", " ", ANSI.sub("", terminal.read() + "\n"))
+    with Screen(terminal.stream).progress(["rope", "mha"]) as bar:
+        bar.begin(["mha", "rope"], at_once=2)
+        bar._bar.refresh()
+        assert "0/2 0:00:00 mha, rope\n" in re.sub(" +", " ", ANSI.sub("", terminal.read() + "\n"))
 
 
 def test_progress_in_a_pipe_is_silent(capsys):

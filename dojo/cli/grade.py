@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from dojo.cli.selection import check_files
 from dojo.content import catalog, files, sync
 from dojo.content.catalog import Kata, Trouble, typed
+from dojo.grading.judge_process import JudgeHere, JudgeProcess
 from dojo.grading.options import Entry, Options, fresh_seed, read
-from dojo.judge.fork_server import ForkServer, FreshStarts
 from dojo.verdict import repro
 from dojo.verdict.causes import causes
 from dojo.verdict.failures import LeftDebugger
@@ -23,11 +23,42 @@ from dojo.verdict.page import github
 from dojo.verdict.screen.text import filled, readable
 
 if TYPE_CHECKING:
+    from dojo.verdict.screen.terminal import Screen
     from dojo.verdict.types import Verdict
 
 
 def main(args: argparse.Namespace) -> int:
     """Grade what the command line names; returns the exit status: 0 passed, 1 not."""
+    katas = _katas(args)
+    judge = _judge(args)  # before what is read and imported below: it imports torch meanwhile
+    try:
+        from dojo.verdict.screen.terminal import Screen
+
+        entries = [_entry(kata, args) for kata in katas]
+        screen = Screen(sys.stderr if _piped(args) else sys.stdout)
+        with github.without_commands(args.github):
+            verdicts = judge.grade(entries, _options(args), screen)
+            if not any(verdict.checks or verdict.message for verdict in verdicts):
+                raise Trouble(_none_chosen(katas, args))
+            _show(args, entries, verdicts, screen)
+    except LeftDebugger:
+        print("dojo: you left the debugger: nothing was judged", file=sys.stderr)
+        return 1
+    finally:
+        judge.close()
+    _write_files(args, entries, verdicts)
+    if _counts(args):
+        _record(entries, verdicts)
+    if args.share:
+        _share(katas[0], verdicts[0], args.share, _minutes(katas[0]) if _counts(args) else None)
+    if _own(args):
+        for kata in katas:
+            sync.sync(kata, opened=True)  # after the verdict, which an edited script need not wait for
+    return 0 if all(verdict.verdict == "passed" for verdict in verdicts) else 1
+
+
+def _katas(args: argparse.Namespace) -> list[Kata]:
+    """The katas that are named; of a folder of attempts those that it holds. Raises Trouble."""
     katas = catalog.select(args.names)
     folder = args.attempt if args.attempt is not None and args.attempt.is_dir() else None
     if folder is not None and not args.names:
@@ -36,6 +67,13 @@ def main(args: argparse.Namespace) -> int:
         raise Trouble("--attempt grades one file as one kata: name that kata, as in `grade rope --attempt FILE`")
     if args.share is not None and len(katas) != 1:
         raise Trouble(f"--share makes the card of one kata, and {' '.join(args.names)} is {len(katas)} of them")
+    return katas
+
+
+def _judge(args: argparse.Namespace) -> JudgeProcess | JudgeHere:
+    """Who grades, already on the way. Raises Trouble."""
+    if not (args.sandbox or args.pdb):
+        return JudgeProcess()
     around = []
     if args.sandbox:
         from dojo.judge import sandbox
@@ -43,52 +81,43 @@ def main(args: argparse.Namespace) -> int:
         around = sandbox.prefix()
     if args.pdb:
         os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # as workers have it: the profiler would write at every check
-    # before torch, so that both import it side by side
-    server: ForkServer | FreshStarts = FreshStarts(around) if args.pdb else ForkServer(around=around)
-    try:
-        entries = [_entry(kata, args) for kata in katas]
-        from dojo.grading.parallel import side_by_side
-        from dojo.verdict.screen.terminal import Screen
+    return JudgeHere(around, args.pdb)
 
-        device, server = _device(args.device, server, around)
-        options = Options(fresh_seed(args.seed), args.tier, device, args.expression or "", debug=args.pdb)
-        options = replace(options, stop_at_first=args.exitfirst or args.pdb, scripts=args.repro is not None)
-        piped = str(args.json) == "-"  # what a program reads then has standard output to itself
-        screen = Screen(sys.stderr if piped else sys.stdout)
-        with github.without_commands(args.github):
-            verdicts = side_by_side(entries, options, server, screen)
-            if not any(verdict.checks or verdict.message for verdict in verdicts):
-                raise Trouble(_none_chosen(katas, args))
-            if not (args.attempt or args.solution):
-                _say_help(entries, verdicts)
-            if [verdict.verdict for verdict in verdicts] == ["empty"] and not (args.attempt or args.solution):
-                from dojo.cli.katas import show_beginning
 
-                show_beginning(katas[0])
-            for verdict in verdicts:
-                if len(verdicts) == 1 or args.verbose or verdict.verdict not in ("passed", "empty"):
-                    screen.verdict(verdict, args.verbose)
-            screen.summary(verdicts)
-    except LeftDebugger:
-        print("dojo: you left the debugger: nothing was judged", file=sys.stderr)
-        return 1
-    finally:
-        server.close()
-    if args.repro:
-        _write_script(args, katas, verdicts)
-    _write_files(args, verdicts, piped)
-    if args.junit or args.github:
-        _tell_ci(args, entries, verdicts)
-    if _counts(args):
-        _record(entries, verdicts)
-        if len(verdicts) == 1 and verdicts[0].verdict == "passed":
-            _moment(katas[0])
-    if args.share:
-        _share(katas[0], verdicts[0], args.share, _minutes(katas[0]) if _counts(args) else None)
-    if not (args.attempt or args.solution):
-        for kata in katas:
-            sync.sync(kata, opened=True)  # after the verdict, which an edited script need not wait for
-    return 0 if all(verdict.verdict == "passed" for verdict in verdicts) else 1
+def _options(args: argparse.Namespace) -> Options:
+    return Options(
+        fresh_seed(args.seed),
+        args.tier,
+        args.device,
+        args.expression or "",
+        stop_at_first=args.exitfirst or args.pdb,
+        debug=args.pdb,
+        scripts=args.repro is not None,
+    )
+
+
+def _own(args: argparse.Namespace) -> bool:
+    """Whether the user's own files are graded."""
+    return not (args.attempt or args.solution)
+
+
+def _piped(args: argparse.Namespace) -> bool:
+    """Whether a program reads the verdicts: it has standard output to itself then."""
+    return str(args.json) == "-"
+
+
+def _show(args: argparse.Namespace, entries: list[Entry], verdicts: list[Verdict], screen: Screen) -> None:
+    """The verdicts on the screen: of one kata in full, of several those that say what is wrong, and a summary."""
+    if _own(args):
+        _say_help(entries, verdicts)
+        if [verdict.verdict for verdict in verdicts] == ["empty"]:
+            from dojo.cli.katas import show_beginning
+
+            show_beginning(entries[0].kata)
+    for verdict in verdicts:
+        if len(verdicts) == 1 or args.verbose or verdict.verdict not in ("passed", "empty"):
+            screen.verdict(verdict, args.verbose)
+    screen.summary(verdicts)
 
 
 def _say_help(entries: list[Entry], verdicts: list[Verdict]) -> None:
@@ -109,8 +138,10 @@ def _none_chosen(katas: list[Kata], args: argparse.Namespace) -> str:
     return f"no check of {what} {' and '.join(fits)}: {listed}"
 
 
-def _write_files(args: argparse.Namespace, verdicts: list[Verdict], piped: bool) -> None:
-    """The page and the JSON that were asked for."""
+def _write_files(args: argparse.Namespace, entries: list[Entry], verdicts: list[Verdict]) -> None:
+    """The files that were asked for: a script of a failure, a page, JSON, and what a CI reads."""
+    if args.repro:
+        _write_script(args, entries, verdicts)
     if args.html:
         from dojo.verdict.page import html
 
@@ -120,11 +151,13 @@ def _write_files(args: argparse.Namespace, verdicts: list[Verdict], piped: bool)
         print(f"{args.html} is a page {what}", file=sys.stderr)
     if args.json:
         text = json.dumps([v.to_json() for v in verdicts], indent=1)
-        if piped:
+        if _piped(args):
             print(text, flush=True)
         else:
             files.write_atomic(args.json, f"{text}\n")
             print(f"{args.json} holds {len(verdicts)} verdict{'s' * (len(verdicts) != 1)} as JSON", file=sys.stderr)
+    if args.junit or args.github:
+        _tell_ci(args, entries, verdicts)
 
 
 def _tell_ci(args: argparse.Namespace, entries: list[Entry], verdicts: list[Verdict]) -> None:
@@ -144,9 +177,9 @@ def _tell_ci(args: argparse.Namespace, entries: list[Entry], verdicts: list[Verd
                 file.write(github.summary(verdicts, found))
 
 
-def _write_script(args: argparse.Namespace, katas: list[Kata], verdicts: list[Verdict]) -> None:
+def _write_script(args: argparse.Namespace, entries: list[Entry], verdicts: list[Verdict]) -> None:
     """The first failing call of the first kata that has one, as a script."""
-    for kata, verdict in zip(katas, verdicts, strict=True):
+    for kata, verdict in zip([entry.kata for entry in entries], verdicts, strict=True):
         for cause in causes(verdict.checks):
             if cause.check.script:
                 attempt = _attempt(args, kata) if args.attempt else kata.master if args.solution else kata.stub
@@ -193,22 +226,10 @@ def _others(folder: Path, kata: Kata) -> dict[str, str]:
     return {name: read(path) for name, path in found.items() if path is not None}
 
 
-def _device(word: str, server: ForkServer | FreshStarts, around: list[str]) -> tuple[str, ForkServer | FreshStarts]:
-    """The device to grade on, and where its workers come from: CUDA contexts do not survive a fork."""
-    import torch
-
-    if word == "cuda" and not torch.cuda.is_available():
-        raise Trouble("--device cuda: this PyTorch sees no GPU. `--device cpu` grades here")
-    if word == "cpu" or not torch.cuda.is_available():
-        return "cpu", server
-    server.close()
-    return "cuda", FreshStarts(around)
-
-
 def _counts(args: argparse.Namespace) -> bool:
     """Whether this was a full grading of the user's own files, and may be remembered."""
     part = args.tier or args.expression or args.exitfirst or args.pdb
-    return not (args.solution or args.attempt or part or args.no_record)
+    return _own(args) and not (part or args.no_record)
 
 
 def _moment(kata: Kata) -> None:
@@ -243,9 +264,12 @@ def _minutes(kata: Kata) -> float | None:
 
 
 def _record(entries: list[Entry], verdicts: list[Verdict]) -> None:
+    """Remember what was graded, and say what a pass of a single kata comes to."""
     from dojo.practice import history
 
     pairs = zip(entries, verdicts, strict=True)
     done = [(entry.kata, entry.source, verdict) for entry, verdict in pairs if verdict.verdict != "empty"]
     if done:
         history.record(done)
+    if [verdict.verdict for verdict in verdicts] == ["passed"]:
+        _moment(entries[0].kata)

@@ -56,7 +56,7 @@ def run(
     make = attempt_maker(options, server)
     for entry in entries:
         kata, attempt = entry.kata, make(entry.source, entry.label, entry.pickled_cells, entry.others)
-        verdict = Verdict(kata.name, entry.label, "", [], options.device, torch.__version__, 0.0, options.seed)
+        verdict = Verdict(kata.name, entry.label, "", [], options.device, str(torch.__version__), 0.0, options.seed)
         verdict.repeat = entry.repeat
         verdicts[kata.name] = verdict
         if is_untouched(kata, entry.source):

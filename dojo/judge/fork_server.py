@@ -26,10 +26,12 @@ class ForkServer:
         around: Sequence[str] = (),
         core: int | None = None,
         warm: bool = False,
+        control: socket.socket | None = None,
     ) -> None:
-        """`around` are the words of a sandbox, before the command that starts the process."""
-        ours, theirs = socket.socketpair()
-        self.control = ours
+        """`around` are the words of a sandbox, before the command that starts the process.
+
+        `control` is of a process that runs already, and that this one was forked from.
+        """
         self.process: subprocess.Popen[bytes] | None = None
         self.alive: set[int] = set()
         self.children: set[ForkServer] = set()
@@ -37,6 +39,10 @@ class ForkServer:
         self.idle: list[Started] = []  # those forked ahead
         self.postponed: list[Callable[[], object]] = []
         self._warm: ForkServer | None = None
+        if control:
+            self.control, self.pid = control, os.getppid()
+            return
+        self.control, theirs = socket.socketpair()
         if parent:
             socket.send_fds(parent.control, [json.dumps({"split": core, "warm": warm}).encode()], [theirs.fileno()])
             self.pid = parent._answer()["pid"]
@@ -163,9 +169,20 @@ def _channels() -> Iterator[tuple[socket.socket, int, list[int]]]:
         os.close(writing)
 
 
-def _start(around: Sequence[str], descriptors: list[int]) -> subprocess.Popen[bytes]:
+def start_judge(function: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """A process that workers are forked from, and the channel to a judge that is forked from it as well.
+
+    The judge runs `module:function` of ours, which takes the channel's descriptor and the socket for its ForkServer. It
+    ends when the process is terminated.
+    """
+    ours, theirs = socket.socketpair()
+    with theirs:
+        return _start([], [theirs.fileno()], function), ours
+
+
+def _start(around: Sequence[str], descriptors: list[int], *judge: str) -> subprocess.Popen[bytes]:
     # -I: no user site, no PYTHON* variables, no current folder on the path.
-    command = [*around, sys.executable, "-I", str(SCRIPT), str(PROJECT), ",".join(map(str, descriptors))]
+    command = [*around, sys.executable, "-I", str(SCRIPT), str(PROJECT), ",".join(map(str, descriptors)), *judge]
     return subprocess.Popen(
         command,
         pass_fds=descriptors,

@@ -7,17 +7,16 @@ import io
 import json
 import sys
 
-from dojo.judge.fork_server import ForkServer
+from dojo.grading.judge_process import JudgeProcess
 
 
 def main() -> None:
     """Grade what is asked for."""
-    server = ForkServer()  # before torch, so that both import it side by side
+    judge = JudgeProcess()  # it imports torch meanwhile
     try:
         given = json.load(sys.stdin)
         from dojo.content import catalog
         from dojo.grading.options import Entry, Options, fresh_seed
-        from dojo.grading.parallel import side_by_side
         from dojo.judge.protocol import PickledCells
         from dojo.notebook import html
         from dojo.practice import history, progress
@@ -28,10 +27,10 @@ def main() -> None:
         entry = Entry.of_notebook(kata, given["text"], pickled_cells)
         text = io.StringIO()
         screen = Screen(text, force_plain=True)
-        verdict = side_by_side([entry], Options(fresh_seed(given["seed"])), server, screen)[0]
+        verdict = judge.grade([entry], Options(fresh_seed(given["seed"])), screen)[0]
         verdict.help = progress.aid(kata, entry.source).words
     finally:
-        server.close()
+        judge.close()
     history.record([(kata, entry.source, verdict)])
     screen.verdict(verdict)
     json.dump({"text": text.getvalue(), "html": html.of(verdict)}, sys.stdout)

@@ -5,12 +5,15 @@ It answers one JSON line a request on its control socket: `fork` (two descriptor
 process group and say how it ended), `split` (fork another zygote on the descriptor that travels along, which keeps to
 one processor if the request names it, and loads ahead what torch loads at first use if it says so) and `await` (its
 end). When the judge is gone, it kills what is left and goes too.
+
+The judge may be a fork of it as well, made before any worker: torch is then imported once for both.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import json
 import os
 import signal
@@ -63,12 +66,43 @@ def kill(pid: int) -> int:
 def become_worker(channel: int, output: int) -> None:
     """Turn this process into a worker; never returns."""
     try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.close(output)
         serving.serve(socket.socket(fileno=channel))
     finally:
         os._exit(70)
+
+
+def fork_judge(project: str, name: str, channel: int) -> tuple[int, socket.socket]:
+    """Fork the judge, `module:function`, which takes its channel to who started us and its control socket.
+
+    Returns its process id and our end of the control. When who started us ends, we do, and with us the judge.
+    """
+    ours, theirs = socket.socketpair()
+
+    def stop(*_: object) -> None:
+        with contextlib.suppress(OSError):
+            ours.shutdown(socket.SHUT_RDWR)  # as if the judge were gone
+
+    signal.signal(signal.SIGTERM, stop)
+    kernel.die_with_parent(signal.SIGTERM)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            ours.close()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            kernel.die_with_parent()
+            sys.path.insert(0, project)
+            sys.dont_write_bytecode = False
+            module, _, function = name.partition(":")
+            getattr(importlib.import_module(module), function)(channel, theirs)
+        finally:
+            os._exit(0)
+    theirs.close()
+    os.close(channel)
+    return pid, ours
 
 
 def serve(control: socket.socket) -> None:
@@ -114,14 +148,22 @@ def serve(control: socket.socket) -> None:
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the judge's to handle; it then closes our socket
     project, descriptors = sys.argv[1], [int(number) for number in sys.argv[2].split(",")]
+    gc.disable()  # what is imported stays
     import_torch()
     sys.path.insert(0, project)
     from dojo.judge.worker import serving
-    from dojo.judge.worker.isolation import confinement
+    from dojo.judge.worker.isolation import confinement, kernel
 
     sys.path.remove(project)
-    gc.collect()
-    gc.freeze()  # what is here stays: no collection in a worker need walk all of torch, for a tenth of a second
-    if len(descriptors) > 1:  # not a zygote after all: one worker, started afresh
+    gc.freeze()  # no collection in a worker need walk all of torch, for a tenth of a second
+    gc.enable()
+    if len(sys.argv) > 3:
+        judge, control = fork_judge(project, sys.argv[3], descriptors[0])
+        serve(control)
+        os.kill(judge, signal.SIGKILL)
+        os.waitpid(judge, 0)
+    elif len(descriptors) > 1:  # not a zygote after all: one worker, started afresh
         become_worker(*descriptors)
-    serve(socket.socket(fileno=descriptors[0]))
+    else:
+        serve(socket.socket(fileno=descriptors[0]))
+    os._exit(0)  # nothing is left to be done, and the interpreter would take torch apart first

@@ -33,10 +33,10 @@ def forget_libc() -> None:
     del _libc
 
 
-def die_with_parent() -> None:
-    """Have this process killed when the one that it was forked from ends, however it ends."""
+def die_with_parent(by: int = signal.SIGKILL) -> None:
+    """Have this process ended by this signal when the one that started it ends, however it ends."""
     if sys.platform == "linux":
-        _call(_libc.prctl, 1, signal.SIGKILL, 0, 0, 0)
+        _call(_libc.prctl, 1, by, 0, 0, 0)
 
 
 def _renounce_privileges() -> None:
