@@ -6,11 +6,10 @@ The first imports torch once for the judge and all workers, while its owner, who
 from __future__ import annotations
 
 import os
+import pickle
 import socket
-import traceback
 from contextlib import contextmanager
 from dataclasses import replace
-from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from dojo.content import catalog
@@ -30,7 +29,7 @@ class JudgeProcess:
 
     def __init__(self) -> None:
         self._process, channel = start_judge(f"{__name__}:serve")
-        self._channel = Connection(channel.detach())
+        self._channel = _Channel(channel)
         self._channel.send(os.environ | {"DOJO_ROOT": str(catalog.ROOT)})
 
     def grade(self, entries: list[Entry], options: Options, screen: Screen) -> list[Verdict]:
@@ -43,7 +42,7 @@ class JudgeProcess:
                 self._channel.send((entries, options))
                 while isinstance(told := self._channel.recv(), _News):
                     getattr(progress, told.name)(*told.arguments)
-            except (EOFError, OSError):
+            except (EOFError, OSError, pickle.UnpicklingError):
                 import torch  # noqa: F401  # if it is missing, this says so
 
                 raise RuntimeError("the judge has died; please report this as our fault") from None
@@ -78,7 +77,7 @@ class JudgeHere:
 
 def serve(descriptor: int, control: socket.socket) -> None:
     """The judge: grade what arrives on the channel and send back the verdicts, or the exception that came of it."""
-    channel = Connection(descriptor)
+    channel = _Channel(socket.socket(fileno=descriptor))
     os.environ.clear()  # it was bare for the workers' sake
     os.environ.update(channel.recv())
     told: list[Verdict] | Exception
@@ -91,6 +90,8 @@ def serve(descriptor: int, control: socket.socket) -> None:
     except (Trouble, ModuleNotFoundError) as error:
         told = error
     except Exception:
+        import traceback
+
         told = RuntimeError(traceback.format_exc())
     channel.send(told)
 
@@ -119,6 +120,26 @@ def _device(word: str) -> str:
     return "cuda" if word != "cpu" and torch.cuda.is_available() else "cpu"
 
 
+class _Channel:
+    """What is sent on a socket between two processes of ours, pickled; `multiprocessing` takes longer to import."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end, self._file = end, end.makefile("rb")
+
+    def send(self, what: object) -> None:
+        """Send anything that can be pickled."""
+        self._end.sendall(pickle.dumps(what))
+
+    def recv(self) -> Any:
+        """What the other side has sent. Raises EOFError when it is gone."""
+        return pickle.load(self._file)
+
+    def close(self) -> None:
+        """Close this end."""
+        self._file.close()
+        self._end.close()
+
+
 class _News:
     """A call of the progress that the judge's owner shows."""
 
@@ -129,7 +150,7 @@ class _News:
 class _Relay:
     """Stands for a screen where the judge is, and sends on what it is told."""
 
-    def __init__(self, channel: Connection) -> None:
+    def __init__(self, channel: _Channel) -> None:
         self._channel = channel
 
     @contextmanager
