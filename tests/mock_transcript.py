@@ -101,7 +101,7 @@ def told(shown: str) -> str:
     text = re.sub(r"\x1b\]8;[^\x1b]*\x1b\\", "", shown.replace("\r\n", "\n"))
     text = re.sub(r"\r\x1b\[2K(?:[\d:]+ left[^\r\n]*)?", "", text)
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
-    first, *others = re.split(r"(?<=write in )(\S+\n)", text)
+    first, *others = re.split(r"(?<=write in)(\s\S+\n)", text)
     for number in range(3, len(others), 2):
         others[number] = re.sub(r"\A.*?(?=^\d+ minutes from now)", "\n…\n\n", others[number], flags=re.S | re.M)
     text = first + "".join(others)

@@ -101,7 +101,7 @@ def test_the_project_is_the_one_of_the_current_folder_or_of_dojo_root(tmp_path):
         if path.stem != "softmax":
             path.unlink()
     for told in (called_from(project / "katas", "list"), called_from(tmp_path, "list", DOJO_ROOT=str(project))):
-        assert "of 1 passed" in told.stdout, told
+        assert "of 1 solved" in told.stdout, told
     assert f"of {COUNT} passed" in called_from(tmp_path, "list").stdout
 
 

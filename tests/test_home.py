@@ -54,7 +54,7 @@ def picked(lines: list[str]) -> str:
 @pytest.mark.parametrize(("rows", "columns"), [(24, 80), (50, 120), (16, 60), (10, 40)])
 def test_it_shows_where_one_stands_and_fits(terminals, rows: int, columns: int) -> None:
     lines = terminals(rows, columns).shows("quit")
-    assert lines[0].startswith(f"dojo  1 of {COUNT} passed · the interview is")
+    assert lines[0].startswith(f"dojo  1 of {COUNT} solved, 1 passed")
     assert lines[1].startswith("next  sdpa (planned for today)")
     assert picked(lines) == "sdpa"
     assert ("basics       ━━╌╌╌╌╌╌╌╌╌╌ 1 of 6" in lines) == (rows == 50)
@@ -172,7 +172,7 @@ def test_after_a_pager_no_second_key_is_asked_for(terminals, tmp_path: Path) -> 
 def test_in_a_pipe_it_is_an_overview_with_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main([]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith(f"dojo  1 of {COUNT} passed · the interview is in 18 days · plan: 1 of ")
+    assert lines[0].startswith(f"dojo  1 of {COUNT} solved, 1 passed · the interview is in 18 days · plan: 1 of ")
     assert lines[1].startswith("next  sdpa (planned for today), then mha, ")
     assert any(line.startswith("attention ") and line.endswith("0 of 6") for line in lines)
     assert "\x1b" not in "".join(lines)

@@ -230,7 +230,7 @@ def test_in_a_plain_script_the_same_calls_print_text_and_a_helper_of_the_users_o
         check("softmax")
     """)
     first, _, second = script(project, WRONG + source, tmp_path).partition("hint 1 of")
-    for expected in ("grading softmax", "softmax: failed", "✗"):
+    for expected in ("grading softmax", "softmax: wrong", "✗"):
         assert expected in first
     assert "softmax: passed" in second
 

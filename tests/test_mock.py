@@ -203,8 +203,8 @@ def test_the_scorecard_tells_the_whole_course(tmp_path: Path, capsys: pytest.Cap
     assert axis.index("|par") == int(52 * 600 / 800)
     for words in (
         "first run          1:40",
-        "core               5:00",
-        "everything         11:40, 117% of par (10 min)",
+        "right              5:00, 50% of par (10 min)",
+        "passed             11:40",
     ):
         assert words in shown
     assert "failed longest     3:20, values match" in shown
@@ -217,9 +217,9 @@ def test_a_mock_is_held_against_those_before(tmp_path: Path, capsys: pytest.Capt
     for at, verdict, spent in ((1e9, "failed", 500.0), (2e9, "passed", 400.0), (9e9, "passed", 1.0)):
         database.remember([database.Attempt(at=at, kata="softmax", kind="mock", verdict=verdict, spent=spent, **given)])
     held = TimedSession(tmp_path, "mock", ["softmax"], 900.0, spent=800.0, begun=3e9)
-    assert "1 of 2 passed, the fastest in 6:40\n" in card(capsys, held)
+    assert "1 of 2 right, the fastest in 6:40\n" in card(capsys, held)
     held.events = [event(300, "passed", "6/6", "9/9")]
-    assert "1 of 2 passed, the fastest in 6:40; this one 1:40 faster" in card(capsys, held)
+    assert "1 of 2 right, the fastest in 6:40; this one 1:40 faster" in card(capsys, held)
 
 
 def test_an_old_session_that_is_over_is_not_asked_about(tmp_path: Path) -> None:

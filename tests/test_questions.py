@@ -147,7 +147,7 @@ def test_a_quiz_ends_after_its_minutes(quizzed, capsys) -> None:
 
 def test_without_names_new_questions_are_of_what_was_passed(quizzed, capsys, monkeypatch) -> None:
     assert quizzed([], []) == 0
-    assert "`nox -s quiz -- softmax` asks those of a kata that you have not passed yet" in capsys.readouterr().out
+    assert "`nox -s quiz -- softmax` asks those of a kata that you have not solved yet" in capsys.readouterr().out
     days_ago(30, "good")
     assert quizzed([], ["s"]) == 0
     given = {"tiers": {}, "failing": [], "seconds": 1.0, "spent": None, "hints": 0, "text": ""}

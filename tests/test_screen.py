@@ -79,7 +79,7 @@ rope · katas/rope.py · cpu · torch 2.13.0 · seed 4711
   ✗ robust · refuses odd dim: crashed
   traceback   │ katas/rope.py, line 3
               │ ValueError: [no]
-rope: failed · core: 1 of 2 · robust: 0 of 1 · fast: undecided · 1.2 s
+rope: wrong · core 1 of 2 · robust 0 of 1 · fast undecided · 1.2 s
 
 """
     )
@@ -217,13 +217,43 @@ def test_a_diagnosis_without_a_section_is_shown():
 
 def test_failures_of_several_kinds_are_counted_together():
     checks = [failed("test_a"), failed("test_b", Outcome.CRASHED), passed("test_c")]
-    assert "rope: failed · core: 1 of 3 · 1.2 s\n" in plain(verdict(checks=checks))
+    assert "rope: wrong · core 1 of 3 · 1.2 s\n" in plain(verdict(checks=checks))
 
 
 def test_an_untouched_stub_is_called_not_started():
     states = {word: verdict(word).state for word in ("passed", "failed", "broken", "empty", "unjudged")}
-    assert {word for word, state in states.items() if word != state} == {"empty"}
-    assert states["empty"] == "not started"
+    assert {word: state for word, state in states.items() if word != state} == {
+        "empty": "not started",
+        "failed": "wrong",
+    }
+
+
+def test_what_core_alone_holds_for_is_right_and_says_what_is_lacking():
+    checks = [
+        passed("test_a"),
+        failed("TestIt::test_half_precision[deep]", tier=Tier.ROBUST),
+        passed("test_fast", Tier.FAST),
+    ]
+    right = verdict(checks=checks)
+    assert (right.standing, right.to_json()["standing"], right.to_json()["verdict"]) == ("right", "right", "failed")
+    assert "rope: right · robust 0 of 1: half precision · 1.2 s\n" in plain(right)
+    several = [failed(f"test_{10 * letter}", tier=Tier.ROBUST) for letter in "abcdefghijklmn"]
+    last = plain(verdict(checks=[passed("test_a"), *several])).rstrip().splitlines()[-1]
+    assert last.startswith("rope: right · robust 0 of 14: aaaaaaaaaa, bbbbbbbbbb, ")
+    assert last.endswith("… · 1.2 s")
+    assert len(last) <= 120
+
+
+def test_what_was_asked_for_the_core_tier_alone_is_right():
+    core = verdict("passed", [passed("test_a")])
+    assert core.standing == "passed"
+    core.only = Tier.CORE
+    assert core.standing == "right"
+    assert plain(core).endswith("rope: right, 1 check in 1.2 s\n\n")
+
+
+def test_where_nothing_was_judged_there_is_no_standing():
+    assert [verdict(word).standing for word in ("broken", "empty", "unjudged")] == 3 * [None]
 
 
 def test_an_infinite_error_is_null_in_json():
@@ -285,7 +315,7 @@ def test_several_katas_as_a_table():
     Screen(stream).summary([started, verdict(checks=FAILING), verdict("empty")])
     assert [re.split(r" {2,}", line) for line in stream.getvalue().splitlines()] == [
         ["kata", "verdict", "core", "robust", "fast", "seconds"],
-        ["rope", "failed", "1 of 2", "0 of 1", "2 of 2", "1.2"],
+        ["rope", "wrong", "1 of 2", "0 of 1", "2 of 2", "1.2"],
         ["not started: 1 of 3, rope"],
         ["passed: 1 of 3, rope"],
         [""],

@@ -70,7 +70,7 @@ def test_a_failed_grading_fits_and_ends_in_what_to_do(shown: Shown) -> None:
     lines = shown("grade", "rope", "--seed", "7", "--no-record", status=1)
     assert any(line.startswith("rope · katas/positions/rope.py · cpu · torch ") for line in lines)
     assert any("equals “pairs (i, i + d_k/2) instead of (2i, 2i + 1)”" in line for line in lines)
-    assert lines[-2].startswith("rope: failed · core: 6 of 14 · robust: ")
+    assert lines[-2].startswith("rope: wrong · core 6 of 14 · robust ")
     assert lines[-1] == "next: mend it and grade again, or take a hint: dojo hint rope"
 
 

@@ -46,7 +46,7 @@ def standing(kata: Kata) -> Standing:
 
 
 def state(kata: Kata) -> str:
-    return standing(kata).state
+    return standing(kata).told
 
 
 def test_the_state_follows_the_attempt(kata):
@@ -58,11 +58,14 @@ def test_the_state_follows_the_attempt(kata):
     record(kata, verdict="failed")
     assert state(kata) == "started"
     record(kata, verdict="failed", tiers=("core",))
-    assert state(kata) == "core right"
+    assert state(kata) == "right"
     assert standing(kata).tiers == ("core",)
     kata.stub.write_text(OTHER)
-    assert state(kata) == "started"
+    assert state(kata) == "right, edited since"
     kata.stub.write_text(ANSWER)
+    record(kata, OTHER, verdict="failed")
+    assert state(kata) == "right, wrong since"
+    assert (standing(kata).solved, standing(kata).passed) == (True, False)
     record(kata)
     assert state(kata) == "passed"
     kata.stub.write_bytes(ANSWER.replace("\n", "\r\n").encode() + b"# a note\r\nprint(double(2))\r\n")
@@ -78,7 +81,7 @@ def test_a_later_failure_shows_until_the_next_pass(kata, verdict):
     record(kata)
     for _ in range(5):
         record(kata, OTHER, verdict)
-    assert state(kata) == "passed, failed since"
+    assert state(kata) == "passed, wrong since"
     assert standing(kata).passed
     record(kata)
     assert state(kata) == "passed"
@@ -88,7 +91,7 @@ def test_a_pass_comes_due_again(kata):
     record(kata)
     due = standing(kata).due
     assert due > datetime.now(UTC)
-    assert progress.standings([kata], now=due)[kata.name].state == "passed, due again"
+    assert progress.standings([kata], now=due)[kata.name].told == "passed, due again"
 
 
 def test_a_pass_in_a_mock_is_a_pass_whatever_the_own_file_says(kata):
@@ -186,7 +189,7 @@ def test_list_shows_every_kata_with_its_state(kata, capsys):
     out = capsys.readouterr().out
     row = next(line for line in out.splitlines() if "double" in line)
     assert row.split() == ["double", "Double", "1", "5", "started"]
-    assert "0 of 1 passed" in out
+    assert "0 of 1 solved" in out
 
 
 @pytest.mark.parametrize("columns", [40, 80, 120])
@@ -202,14 +205,14 @@ def test_a_kata_takes_one_line_of_the_list_and_a_track_has_a_bar(tmp_path, monke
     shown, _ = terminal.run(["list"], [], catalog.ROOT, columns=columns)
     lines = re.sub(r"\x1b\[\d*m", "", shown).splitlines()
     assert max(map(len, lines[:-1])) <= columns
-    tally = f"{COUNT} of {COUNT} passed, {len(names[::3])} of them"
+    tally = f"{COUNT} of {COUNT} solved, {COUNT} passed"
     tracks = {kata.track for kata in catalog.katas().values()}
     assert lines.index(next(line for line in lines if tally in line)) == 1 + len(tracks) + COUNT + 1
     if columns > 40:
         assert "basics                ━━━━" in next(line for line in lines if line.startswith("basics"))
         assert "6 of 6" in shown
     if columns == 80:
-        assert "  causal_attention    Causal self-attention w…      3   25  passed" in shown
+        assert "  causal_attention    Causal self-attention wi…      3   25  passed" in shown
 
 
 def test_each_hint_is_one_more_until_there_are_no_more(kata, capsys):
@@ -258,8 +261,8 @@ def test_without_a_readable_history_list_and_reveal_say_what_they_cannot_know(ka
     assert katas.show_list(kata.root) == 0
     shown = capsys.readouterr()
     assert "started" in shown.out
-    assert "0 of 1 passed" not in shown.out
-    assert "dojo: it is not known what has passed: " in shown.err
+    assert "0 of 1 solved" not in shown.out
+    assert "dojo: it is not known what is solved: " in shown.err
     assert katas.reveal(kata) == 1
     out = capsys.readouterr().out
     assert "whether double has passed is not known" in out
@@ -284,11 +287,11 @@ def test_a_grading_is_remembered_and_with_no_record_leaves_no_trace(tmp_path, mo
 
     left_out = ("--no-record", "--solution", "--tier core", "-x")
     said = each(project, *(command for words in left_out for command in (f"grade causal_mask {words}", "list")))
-    assert all(f"0 of {COUNT} passed" in listed for listed in said[1::2])
+    assert all(f"0 of {COUNT} solved" in listed for listed in said[1::2])
     assert not database.home().exists()
     _, listed, revealed = each(project, "grade causal_mask", "list", "reveal causal_mask")
     assert [(a.verdict, a.text) for a in database.recall_all()] == [("passed", own.stub.read_text())]
-    assert f"1 of {COUNT} passed" in listed
+    assert f"1 of {COUNT} solved, 1 passed" in listed
     assert revealed.startswith("import torch")
 
 
@@ -389,7 +392,7 @@ def test_help_stays_on_the_record_through_reset_and_restore(kata):
         assert progress.aid(kata, ANSWER) == Aid(2, False)
     record(kata, OTHER)
     assert (standing(kata).told, standing(kata).passed) == ("passed with help", True)
-    assert progress.tally([standing(kata)]) == "1 of 1 passed, 1 of them with help"
+    assert progress.tally([standing(kata)]) == "1 of 1 solved, 1 passed, 1 with help"
     kata.stub.write_text(ANSWER)
     assert standing(kata).told == "with help, edited since"
 
@@ -440,10 +443,10 @@ def test_a_pass_after_the_solution_says_so_wherever_it_is_told(tmp_path, monkeyp
     )
     told = "passed after the solution was shown"
     assert f"causal_mask: {told}, 13 checks in " in graded
-    assert "the solution was shown · attention: 1 of 6 passed" in graded
+    assert "the solution was shown · attention: 1 of 6 solved" in graded
     assert "no hint" not in graded
     assert "passed with help" in listed
-    assert f"1 of {COUNT} passed, 1 of them with help" in listed
+    assert f"1 of {COUNT} solved, 1 passed, 1 with help" in listed
     assert listing.splitlines()[0].endswith(": passed with help")
     assert listing.splitlines()[3].endswith(" shown")
     assert "passed with help" in overview

@@ -9,7 +9,7 @@ from dojo.grading.judge_process import JudgeHere, JudgeProcess
 
 
 def main(args: argparse.Namespace) -> int:
-    """Grade what the command line names; returns the exit status: 0 passed, 1 not. Raises Trouble."""
+    """Grade what the command line names; returns the exit status: 0 if all that was asked passes, else 1."""
     judge = _judge(args)
     try:
         from dojo.cli import verdicts

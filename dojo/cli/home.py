@@ -84,9 +84,9 @@ class Practice:
         return {track: own for track, own in found.items() if own}
 
     def bar(self, track: str, plain: bool) -> Text:
-        """A track with how much of it is passed."""
+        """A track with how much of it is solved."""
         own = self.tracks()[track]
-        done = sum(self.standings[kata.name].passed for kata in own)
+        done = sum(self.standings[kata.name].solved for kata in own)
         return Text.assemble((f"{track:<13}", "bold"), bar(done, len(own), 24, plain))
 
     def row(self, kata: Kata, picked: bool, room: int) -> Text:

@@ -28,7 +28,7 @@ from dojo.verdict.screen.markdown import page
 from dojo.verdict.screen.terminal import Screen
 from dojo.verdict.screen.text import filled
 
-STYLES = {State.NOT_STARTED: "dim", State.PASSED: "green", State.FAILED_SINCE: "red"}
+STYLES = {State.NOT_STARTED: "dim", State.WRONG_SINCE: "red"}
 NAMED = 8  # of what a plan has no room for
 NARROW = 20  # columns left for titles at which levels and minutes are left out
 
@@ -39,7 +39,7 @@ def show_list(root: Path = ROOT) -> int:
     try:
         standings, trouble = progress.standings(found.values()), ""
     except Unreadable as unreadable:
-        standings, trouble = progress.standings(found.values(), []), f"it is not known what has passed: {unreadable}"
+        standings, trouble = progress.standings(found.values(), []), f"it is not known what is solved: {unreadable}"
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=120)
@@ -59,15 +59,15 @@ def show_list(root: Path = ROOT) -> int:
         table.add_column(name, width=width, justify=side, no_wrap=True, overflow=cut)
     for track in dict.fromkeys(kata.track for kata in found.values()):
         own = [kata for kata in found.values() if kata.track == track]
-        table.add_row(Text(track, "bold"), bar(sum(standings[kata.name].passed for kata in own), len(own), room, plain))
+        table.add_row(Text(track, "bold"), bar(sum(standings[kata.name].solved for kata in own), len(own), room, plain))
         for kata in own:
             standing = standings[kata.name]
             numbers = [str(kata.level), str(kata.minutes)] if len(fixed) > 2 else []
             table.add_row(f"  {kata.name}", kata.title, *numbers, Text(standing.told, style_of(standing)))
-    passed = "" if trouble else f"{progress.tally(standings.values())}. "
+    solved = "" if trouble else f"{progress.tally(standings.values())}. "
     with console.capture() as printed:
         console.print(table)
-        console.print(f"\n{passed}`{typed('grade NAME')}` grades katas/TRACK/NAME.py.")
+        console.print(f"\n{solved}`{typed('grade NAME')}` grades katas/TRACK/NAME.py.")
     if console.is_terminal:
         page(printed.get(), console)
     else:
@@ -78,12 +78,12 @@ def show_list(root: Path = ROOT) -> int:
 
 
 def style_of(standing: Standing) -> str:
-    """How a state is shown: a pass with help is not as green as one without."""
-    return "yellow" if standing.helped else STYLES.get(standing.state, "yellow")
+    """How a state is shown: a pass is green, with help it is not."""
+    return "green" if standing.polished else STYLES.get(standing.state, "yellow")
 
 
 def bar(done: int, count: int, room: int, plain: bool) -> Text:
-    """How many katas of a track are passed, as a bar and a number."""
+    """How many katas of a track are solved, as a bar and a number."""
     full, rest = "#." if plain else "━╌"
     number = f" {done} of {count}"
     length = max(0, min(12, room - len(number)))

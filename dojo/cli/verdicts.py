@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def grade(args: argparse.Namespace, judge: JudgeProcess | JudgeHere) -> int:
-    """Have the judge grade what the command line names; returns the exit status: 0 passed, 1 not. Raises Trouble."""
+    """Have the judge grade what the command line names; returns the exit status: 0 if all that was asked passes, else 1."""
     katas = _katas(args)
     entries = [_entry(kata, args) for kata in katas]
     screen = Screen(sys.stderr if _piped(args) else sys.stdout)
@@ -234,12 +234,12 @@ def _share(kata: Kata, verdict: Verdict, path: Path, minutes: float | None) -> N
 
 
 def _minutes(kata: Kata) -> float | None:
-    """How long the user took from the first try to the pass, as far as the history has seen it."""
+    """How long the user took from the first try to what was right, as far as the history has seen it."""
     from dojo.practice import database
     from dojo.practice.schedule import repetition
 
     try:
-        return repetition.minutes_to_pass(database.recall_all(kata.name))
+        return repetition.minutes_to_solve(database.recall_all(kata.name))
     except database.Unreadable:
         return None
 

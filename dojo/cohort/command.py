@@ -8,7 +8,7 @@ import secrets
 import signal
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,6 +24,7 @@ from dojo.cohort.store import Store, Terms
 from dojo.content import catalog, files
 from dojo.content.catalog import Kata, Trouble, typed
 from dojo.judge.fork_server import ForkServer
+from dojo.verdict.types import PASSED, RIGHT, state_in
 
 if TYPE_CHECKING:
     from dojo.cohort.copies import Printed
@@ -149,8 +150,11 @@ def _tell(store: Store, katas: dict[str, Kata], folder: Folder, rules: Rules, ea
     side_by_side = page.body(likest, katas, text) if likest else ""
     written = writing.write_all(found, problems, alike, folder, rules, side_by_side, store)
     students = {result.submitted.student for result in found}
-    passed = sum(result.verdict["verdict"] == "passed" for result in found)
-    print(f"{_count(len(found), 'attempt')} of {_count(len(students), 'student')}: {passed} passed")
+    words = Counter(state_in(result.verdict) for result in found)
+    print(
+        f"{_count(len(found), 'attempt')} of {_count(len(students), 'student')}: "
+        f"{words[PASSED] + words[RIGHT]} right, {words[PASSED]} of them passed"
+    )
     undecided = (
         result
         for result in found

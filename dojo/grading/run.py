@@ -57,7 +57,7 @@ def run(
     for entry in entries:
         kata, attempt = entry.kata, make(entry.source, entry.label, entry.pickled_cells, entry.others)
         verdict = Verdict(kata.name, entry.label, "", [], options.device, str(torch.__version__), 0.0, options.seed)
-        verdict.repeat = entry.repeat
+        verdict.repeat, verdict.only = entry.repeat, options.tier
         verdicts[kata.name] = verdict
         if is_untouched(kata, entry.source):
             verdict.verdict, verdict.message = "empty", f"write your answer in {entry.label}, then: {entry.repeat}"

@@ -1,6 +1,6 @@
 """The history database: every grade, mock and hunt of this user, with the attempt's text, answers to questions, help.
 
-It is also what knows passes.
+It is also what knows what was solved.
 Nothing here may keep a verdict from its reader: `remember` answers with a sentence when it could not write.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dojo.content.catalog import Trouble
-from dojo.verdict.types import Outcome
+from dojo.verdict.types import PASSED, SOLVED, Outcome, state_of
 
 VERSION = 3
 PATIENCE = 5.0  # seconds to wait for another grading that writes just now
@@ -99,7 +99,17 @@ class Attempt:
 
     @property
     def passed(self) -> bool:
-        return self.verdict == "passed"
+        return self.verdict == PASSED
+
+    @property
+    def word(self) -> str:
+        """The verdict as it is shown."""
+        return state_of(self.verdict, self.tiers)
+
+    @property
+    def solved(self) -> bool:
+        """Whether it was right, or passed."""
+        return self.word in SOLVED
 
     @property
     def aid(self) -> Aid:

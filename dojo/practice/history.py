@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from dojo.practice import database, progress
 from dojo.practice.database import HINT, SOLUTION, Aid, Answer, Attempt, Help, Unreadable
 from dojo.practice.schedule import plans, repetition
 from dojo.verdict.screen.text import filled
-from dojo.verdict.types import Tier, state_of
+from dojo.verdict.types import Tier
 
 if TYPE_CHECKING:
     from dojo.verdict.types import Verdict
@@ -212,11 +213,11 @@ def overview() -> str:
     standings = {name: each for name, each in progress.standings(katas.values()).items() if each.gradings or each.hunts}
     if not standings:
         return f"nothing is remembered yet. Gradings are kept in {database.place()}."
-    lines = [f"{'kata':<18}  {'state':<23}  attempts  passed  last"]
+    lines = [f"{'kata':<18}  {'state':<23}  attempts  solved  passed  last"]
     for name, standing in standings.items():
         if standing.last:
-            passes = sum(attempt.passed for attempt in standing.gradings)
-            count = f"{len(standing.gradings):>8}  {passes:>6}"
+            solved, passed = (sum(map(attrgetter(word), standing.gradings)) for word in ("solved", "passed"))
+            count = f"{len(standing.gradings):>8}  {solved:>6}  {passed:>6}"
             lines.append(f"{name:<18}  {standing.told:<23}  {count}  {when(standing.last)}")
     hunts = progress.hunts(standings)
     lines += ["", f"hunts solved, which change no state: {hunts}"] if hunts else []
@@ -232,7 +233,7 @@ def word(attempt: Attempt) -> str:
     """How an attempt ended."""
     if attempt.kind == "hunt":
         return "solved" if attempt.passed else "not solved"
-    return state_of(attempt.verdict, attempt.tiers)
+    return attempt.word
 
 
 def numbered(kata: Kata, attempts: list[Attempt], number: int) -> Attempt:

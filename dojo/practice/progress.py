@@ -16,8 +16,8 @@ from dojo.content.catalog import Kata, typed
 from dojo.practice import database
 from dojo.practice.database import FRESH, HINT, SOLUTION, Aid, Attempt, Help, Unreadable
 from dojo.practice.schedule import plans, repetition
-from dojo.practice.schedule.standing import HELPED, Standing, State
-from dojo.verdict.types import Tier
+from dojo.practice.schedule.standing import HELPED, Standing, State, best
+from dojo.verdict.types import PASSED
 
 REST = 86400.0  # seconds between the last help and a fresh stub, for which that help no longer counts
 JUDGED = ("passed", "failed", "broken")  # of an untouched file there is nothing to say
@@ -34,13 +34,14 @@ def standings(
 
 
 def tally(found: Collection[Standing]) -> str:
-    """How many katas are passed, in words."""
+    """How many katas are solved, right that is, and how many of them passed, in words."""
     counts = {
+        PASSED: sum(standing.passed for standing in found),
         HELPED: sum(standing.helped for standing in found),
-        "failed since": sum(standing.state is State.FAILED_SINCE for standing in found),
+        State.WRONG_SINCE: sum(standing.state is State.WRONG_SINCE for standing in found),
     }
-    of_them = "".join(f", {count} of them {what}" for what, count in counts.items() if count)
-    return f"{sum(standing.passed for standing in found)} of {len(found)} passed{of_them}"
+    rest = "".join(f", {count} {what}" for what, count in counts.items() if count)
+    return f"{sum(standing.solved for standing in found)} of {len(found)} solved{rest}"
 
 
 def hunts(found: Mapping[str, Standing]) -> str:
@@ -54,20 +55,18 @@ def _standing(kata: Kata, attempts: Sequence[Attempt], now: datetime) -> Standin
     hunts = tuple(a for a in attempts if a.kind == "hunt")
     memory, work = repetition.memory(kata, gradings, now), _work(kata)
     edited = work is not None and _edited(kata, work, gradings)
-    if any(attempt.passed for attempt in gradings):
+    if any(attempt.solved for attempt in gradings):
         due = memory is not None and memory.due <= now
-        state = State.DUE if due else State.EDITED if edited else State.PASSED
-        state = state if gradings[-1].passed else State.FAILED_SINCE
-    elif gradings and gradings[-1].tiers.get(Tier.CORE) == "passed" and not edited:
-        state = State.CORE
+        state = State.DUE if due else State.EDITED if edited else State.SOLVED
+        state = state if gradings[-1].solved else State.WRONG_SINCE
     else:
         state = State.STARTED if gradings or work is not None else State.NOT_STARTED
     return Standing(state, gradings, hunts, edited, memory)
 
 
 def _edited(kata: Kata, work: list[str], gradings: Sequence[Attempt]) -> bool:
-    """Whether the user's code answers otherwise than what passed last or, where nothing passed, was graded last."""
-    of = {attempt.kind: attempt.text for attempt in [a for a in gradings if a.passed] or gradings[-1:]}
+    """Whether the user's code answers otherwise than the best that was graded, or than the last."""
+    of = {attempt.kind: attempt.text for attempt in best(gradings) or gradings[-1:]}
     # A mock has a file of its own, so that after it alone there is nothing that could have been edited.
     return (
         "grade" in of
@@ -112,8 +111,8 @@ def after_pass(kata: Kata, katas: Mapping[str, Kata]) -> list[str]:
     """What a pass of a kata comes to, and what to do next, a line each. Raises Unreadable."""
     found = standings(katas.values())
     track = [name for name, each in katas.items() if each.track == kata.track]
-    done = sum(found[name].passed for name in track)
-    minutes = repetition.minutes_to_pass(found[kata.name].gradings)
+    done = sum(found[name].solved for name in track)
+    minutes = repetition.minutes_to_solve(found[kata.name].gradings)
     took = [f"{minutes:.0f} min, par is {kata.minutes}" if minutes is not None else f"par is {kata.minutes} min"]
     last = found[kata.name].last
     hinted = (last.aid.words if last else "").removeprefix("with ") or "no hint"
@@ -122,7 +121,7 @@ def after_pass(kata: Kata, katas: Mapping[str, Kata]) -> list[str]:
     steps |= {f"show {name}": "the kata that comes next" for name in upcoming}
     width = max(map(len, map(typed, steps)))
     return [
-        " · ".join([*took, hinted, f"{kata.track}: {done} of {len(track)} passed"]),
+        " · ".join([*took, hinted, f"{kata.track}: {done} of {len(track)} solved"]),
         *(f"  {typed(step):<{width}}  {what}" for step, what in steps.items()),
     ]
 

@@ -15,7 +15,7 @@ from dojo.practice.schedule import repetition
 from dojo.practice.schedule.standing import Standing, State
 from dojo.verdict.page.html import css_class, esc, verdict_section, write
 
-STYLES = {State.NOT_STARTED: "none", State.PASSED: "ok", State.FAILED_SINCE: "bad"}
+STYLES = {State.NOT_STARTED: "none", State.WRONG_SINCE: "bad"}
 
 WIDE = 'class="wide" role="group" aria-label="a table or chart to scroll" tabindex="0"'
 
@@ -50,12 +50,12 @@ def _table(katas: dict[str, Kata], standings: dict[str, Standing]) -> str:
     for kata in katas.values():
         standing = standings[kata.name]
         own, date = standing.gradings, standing.due
-        trend = "".join(f'<i class="{css_class(a.verdict)}" title="{esc(a.verdict)}"></i>' for a in own[-12:])
-        green = [s.taken / 60 for s in repetition.sittings(own) if s.end.passed and not s.end.shown and s.taken]
-        css = "" if standing.helped else STYLES.get(standing.state, "")
+        trend = "".join(f'<i class="{css_class(a.word)}" title="{esc(a.word)}"></i>' for a in own[-12:])
+        times = [s.taken / 60 for s in repetition.sittings(own) if s.end.solved and not s.end.shown and s.taken]
+        css = "ok" if standing.polished else STYLES.get(standing.state, "")
         most = max((a.aid for a in own), key=lambda aid: (aid.shown, aid.hints), default=Aid())
         helped = most.words.removeprefix("with ").removeprefix("after the ")
-        best = f"{min(green):.1f}" if green else ""
+        best = f"{min(times):.1f}" if times else ""
         late = date is not None and date <= datetime.now(date.tzinfo)
         when = "" if date is None else "now" if late else date.astimezone().strftime("%Y-%m-%d")
         order = "" if date is None else str(int(date.timestamp()))
@@ -63,7 +63,7 @@ def _table(katas: dict[str, Kata], standings: dict[str, Standing]) -> str:
             f"<td>{esc(kata.track)}</td>",
             f'<th scope="row">{esc(kata.name)}</th>',
             f'<td><span class="{css}">{esc(standing.told)}</span></td>',
-            f'<td class="trend" data-sort="{sum(a.passed for a in own)}" aria-label="{_trend(own)}">{trend}</td>',
+            f'<td class="trend" data-sort="{sum(a.solved for a in own)}" aria-label="{_trend(own)}">{trend}</td>',
             f'<td class="n">{len(own) or ""}</td>',
             f'<td class="n" data-sort="{most.hints + 99 * most.shown}">{helped}</td>',
             f'<td class="n">{best}</td>',
@@ -86,15 +86,15 @@ def _hunts(standings: dict[str, Standing]) -> str:
 
 
 def _trend(own: Sequence[Attempt]) -> str:
-    return f"{sum(a.passed for a in own)} of {len(own)} attempts passed" if own else "no attempts"
+    return f"{sum(a.solved for a in own)} of {len(own)} attempts right" if own else "no attempts"
 
 
 def _times(katas: dict[str, Kata], standings: dict[str, Standing]) -> str:
-    """Time to green against par, sitting by sitting: a dot on the line took as long as par."""
+    """Time to right against par, sitting by sitting: a dot on the line took as long as par."""
     points = []
     for name, standing in standings.items():
         for sitting in repetition.sittings(standing.gradings):
-            if sitting.end.passed and not sitting.end.shown and sitting.taken > 0:
+            if sitting.end.solved and not sitting.end.shown and sitting.taken > 0:
                 points.append((sitting.end.at, sitting.taken / 60 / katas[name].minutes, name, sitting.taken / 60))
     if not points:
         return ""
@@ -111,8 +111,8 @@ def _times(katas: dict[str, Kata], standings: dict[str, Standing]) -> str:
         dots.append(_label(name, x, y, taken))
     span = [datetime.fromtimestamp(at).strftime("%Y-%m-%d") for at in (first, last)]
     return (
-        f"<h2>Time to green against par</h2><div {WIDE}>"
-        '<svg viewBox="0 0 600 200" role="img" aria-label="Time to green as a share of par, over time">'
+        f"<h2>Time to right against par</h2><div {WIDE}>"
+        '<svg viewBox="0 0 600 200" role="img" aria-label="Time to right as a share of par, over time">'
         f'<line x1="40" y1="{par:.1f}" x2="590" y2="{par:.1f}"/><text x="0" y="{par + 4:.1f}">par</text>'
         f'<line class="axis" x1="40" y1="170" x2="590" y2="170"/><text x="40" y="190">{span[0]}</text>'
         f'<text x="590" y="190" text-anchor="end">{span[1]}</text>{"".join(dots)}</svg></div>'

@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any
+
+from dojo.verdict.screen.text import readable
 
 
 class Tier(StrEnum):
@@ -182,6 +183,7 @@ class Verdict:
     message: str = ""  # why the file is broken, or what to do with an empty one
     failure: Failure | None = None  # of a broken file
     repeat: str = ""  # the command that grades the same again
+    only: str | None = None  # the one tier that was asked for, if it was one
     error_ratio: float = 0.0  # the largest error seen, in units of the allowed error
     remarks: list[str] = field(default_factory=list)  # of an attempt with a test: what is told whether it passed or not
     mentions: list[str] = field(default_factory=list)  # words that no answer needs, for a person to look at
@@ -191,7 +193,22 @@ class Verdict:
     @property
     def state(self) -> str:
         """The verdict in the word that is shown."""
-        return state_of(self.verdict)
+        return self.standing or state_of(self.verdict, self.tiers)
+
+    @property
+    def standing(self) -> str | None:
+        """As `standing_of` says; what passes the core tier and was asked for no other is right."""
+        found = standing_of(self.verdict, self.tiers)
+        return RIGHT if found == PASSED and self.only == Tier.CORE else found
+
+    @property
+    def lacking(self) -> list[str]:
+        """What keeps a right attempt from passing: topics of the statement, and sentences of checks without one."""
+        failed = [check for check in self.checks if not check.outcome.harmless]
+        found = [
+            check.name.rpartition("::")[2].partition("[")[0] for check in failed if check.cause in ("", check.name)
+        ]
+        return list(dict.fromkeys(map(readable, found)))
 
     @property
     def tiers(self) -> dict[str, str]:
@@ -211,6 +228,7 @@ class Verdict:
             "kata": self.kata,
             "attempt": self.attempt,
             "verdict": self.verdict,
+            "standing": self.standing,
             "message": self.message,
             "tiers": self.tiers,
             "checks": [c.to_json(pictures) for c in self.checks if c.outcome is not Outcome.DESELECTED],
@@ -222,11 +240,22 @@ class Verdict:
         }
 
 
-CORE_ALONE = "core right"
+PASSED, RIGHT, WRONG = "passed", "right", "wrong"
+SOLVED = (PASSED, RIGHT)
 
 
-def state_of(verdict: str, tiers: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The words shown for a verdict: an untouched stub is `not started`, and the core tier counts by itself."""
-    if verdict == "failed" and tiers.get(Tier.CORE) == "passed":
-        return CORE_ALONE
-    return "not started" if verdict == "empty" else verdict
+def standing_of(verdict: str, tiers: Mapping[str, str]) -> str | None:
+    """`passed`: all tiers; `right`: core, and not all the rest; `wrong`: not core. None where nothing was judged."""
+    if verdict == "failed":
+        return RIGHT if tiers.get(Tier.CORE) == "passed" else WRONG
+    return PASSED if verdict == "passed" else None
+
+
+def state_of(verdict: str, tiers: Mapping[str, str]) -> str:
+    """The word that is shown for a verdict: where nothing was judged, why; an untouched stub is `not started`."""
+    return standing_of(verdict, tiers) or ("not started" if verdict == "empty" else verdict)
+
+
+def state_in(details: Mapping[str, Any]) -> str:
+    """The same for a verdict as JSON has it."""
+    return details.get("standing") or state_of(details["verdict"], details.get("tiers", {}))

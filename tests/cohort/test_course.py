@@ -365,7 +365,7 @@ def test_being_late_is_shown_with_what_it_costs(out: Path) -> None:
 def test_students_see_what_is_visible_and_grades_count_all(out: Path) -> None:
     told = (out / "feedback" / "Grace-Hopper.md").read_text("utf-8")
     page = (out / "feedback" / "Grace-Hopper.html").read_text("utf-8")
-    assert "| gqa | passed | passed | 5.4 of 6 |" in told, "core alone: 6 points, less a tenth"
+    assert "| gqa | right | passed | 5.4 of 6 |" in told, "core alone: 6 points, less a tenth"
     for text in (told, page):
         assert "Only core is shown here: robust and fast will count too." in text
         assert "failed" not in text
@@ -406,7 +406,7 @@ def test_platforms_get_their_own_tables_without_who_waits(out: Path) -> None:
         ("Participant 12", "14.8", "22.00"),
         ("Participant 13", "0", "22.00"),
     ]
-    assert filled[0][-1] == "gqa: passed.; rope: missing."
+    assert filled[0][-1] == "gqa: right.; rope: missing."
 
 
 def test_moodles_gradebook_is_told_apart_by_number_without_a_worksheet(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def graded(
 
 
 def broken(student: str, kata: str, message: str) -> Result:
-    return graded(student, kata, verdict="broken", message=message, checks=[], tiers={})
+    return graded(student, kata, verdict="broken", standing=None, message=message, checks=[], tiers={})
 
 
 UNCLOSED = "this is not valid Python\nFile \"a.py\", line 1\n  f(\nSyntaxError: '(' was never closed"
@@ -115,7 +115,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_row_says_verdict_tiers_points_and_the_first_cause(out: Path) -> None:
     assert len(rows(out / "results.csv")) == 8
     ada = result_of(out, "Ada", "rope")
-    assert [ada[head] for head in ("verdict", "core", "robust", "fast")] == ["failed", "passed", "failed", "passed"]
+    assert [ada[head] for head in ("verdict", "core", "robust", "fast")] == ["right", "passed", "failed", "passed"]
     assert (ada["points"], ada["of"], ada["seconds"], ada["first cause"]) == ("11", "14", "2.0", BUG)
     assert result_of(out, "'=cmd()", "gqa")["points"] == "0", "what is not core is neither robust nor fast"
     assert result_of(out, "Ada", "gqa")["points"] == "10"
@@ -174,7 +174,7 @@ def test_no_doubt_stands_above_a_failure_of_core(tmp_path: Path) -> None:
     for check in failed.verdict["checks"][2:4]:
         check["outcome"] = "grader error"
     write_all([failed], [], [], Folder(tmp_path), RULES)
-    assert result_of(tmp_path, "Ada", "gqa")["verdict"] == "failed"
+    assert result_of(tmp_path, "Ada", "gqa")["verdict"] == "wrong"
 
 
 def test_feedback_shows_pictures_and_quotes_nobody_else(out: Path) -> None:
@@ -384,7 +384,7 @@ def test_who_is_told_the_same_is_not_read(of_a_store: Callable[..., set[str]], m
 
 def test_of_two_attempts_at_a_kata_both_are_rows_and_the_better_counts(tmp_path: Path) -> None:
     write_all([graded("Ada", "gqa"), graded("Ada", "gqa", "crf")], [], [], Folder(tmp_path), RULES)
-    assert [row["verdict"] for row in rows(tmp_path / "results.csv")] == ["passed", "failed"]
+    assert [row["verdict"] for row in rows(tmp_path / "results.csv")] == ["passed", "wrong"]
     assert rows(tmp_path / "grades.csv")[0]["points"] == "10"
 
 
@@ -464,7 +464,7 @@ def test_the_class_page_lists_what_stands_out(out: Path) -> None:
         "judges nobody",
     ):
         assert said in page, said
-    assert 'aria-label="core: pairs &lt;b&gt;the halves">C··</td>' in page
+    assert 'aria-label="right, not robust: pairs &lt;b&gt;the halves">C··</td>' in page
 
 
 @in_browser

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import quote
 
 from dojo.cohort.course.rubric import TIERS
-from dojo.cohort.outputs.grades import HARMLESS, Class, Row, Stand, count, short, told
+from dojo.cohort.outputs.grades import HARMLESS, SOLVED, Class, Row, Stand, count, short, told
 from dojo.verdict.page.html import esc
 from dojo.verdict.screen.text import readable
 
@@ -44,11 +44,12 @@ def body(found: Class, pairs: Iterable[Pair], pages: Mapping[str, str], side_by_
 def _summary(found: Class) -> str:
     stands = Counter(row.stand for row in found.rows.values())
     graded = sum(stands.values()) - stands[Stand.MISSING] - stands[Stand.PERSON] - stands[Stand.DECIDED]
+    solved = sum(stands[stand] for stand in SOLVED)
     parts = [
         count(len(found.students), "student"),
         count(len(found.katas), "kata"),
-        f"{count(graded, 'attempt')} judged, of which {stands[Stand.PASSED]} passed"
-        + (f" ({stands[Stand.PASSED] / graded:.0%})" if graded else ""),
+        f"{count(graded, 'attempt')} judged, of which {solved} right"
+        + (f" ({solved / graded:.0%}), {stands[Stand.PASSED]} of them passed" if graded else ""),
         f"{stands[Stand.MISSING]} missing",
         f"{stands[Stand.PERSON]} for a person to look at",
         *([f"{stands[Stand.DECIDED]} decided by a person"] if stands[Stand.DECIDED] else []),
@@ -59,13 +60,15 @@ def _summary(found: Class) -> str:
 def _heat_map(found: Class, pages: Mapping[str, str]) -> str:
     if not found.students:
         return "<p>Nobody has handed anything in.</p>"
-    heads = ["student", *found.katas, "passed", *(["points"] if found.rubric else [])]
+    heads = ["student", *found.katas, "right", "passed", *(["points"] if found.rubric else [])]
     lines = []
     for student in found.students:
         rows = found.of(student)
         causes = " ".join(dict.fromkeys(row.first_cause for row in rows if row.first_cause))
         name = f'<th scope="row"><a href="{esc(quote(pages[student]))}">{_name(student)}</a></th>'
-        cells = "".join(map(_cell, rows)) + f'<td class="n">{sum(row.stand is Stand.PASSED for row in rows)}</td>'
+        cells = "".join(map(_cell, rows))
+        for stands in (SOLVED, (Stand.PASSED,)):
+            cells += f'<td class="n">{sum(row.stand in stands for row in rows)}</td>'
         if found.rubric:
             total, most = found.points(student)
             cells += f'<td class="n" data-sort="{total}">{short(total)} of {short(most)}</td>'

@@ -16,7 +16,7 @@ from dojo.cohort.course.rubric import TIERS, Rubric
 from dojo.cohort.course.settings import Rules
 from dojo.cohort.records import Problem, Result, fails_core
 from dojo.verdict.screen.text import readable
-from dojo.verdict.types import Outcome, state_of
+from dojo.verdict.types import RIGHT, Outcome, state_in
 
 SHOWN = ("kata", "attempt", "message", "device", "torch", "seed", "seconds")  # of a verdict, whatever is held back
 HARMLESS = {outcome.value for outcome in Outcome if outcome.harmless}
@@ -27,9 +27,9 @@ class Stand(Enum):
     """How far an attempt got: a word, and the letters of the tiers that hold; from the best to the worst."""
 
     PASSED = "passed", "CRF"
-    NOT_FAST = "core and robust", "CR·"
-    CORE = "core", "C··"
-    WRONG = "not core", "···"
+    NOT_FAST = "right, not fast", "CR·"
+    CORE = "right, not robust", "C··"
+    WRONG = "wrong", "···"
     BROKEN = "broken", "err"
     EMPTY = "not started", "stub"
     DECIDED = "decided", "="
@@ -43,6 +43,9 @@ class Stand(Enum):
     @property
     def letters(self) -> str:
         return self.value[1]
+
+
+SOLVED = (Stand.PASSED, Stand.NOT_FAST, Stand.CORE)
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ class Row:
         """The verdict in a word: `missing` where there is no file, `for a person` where there is no verdict."""
         if self.stand in (Stand.MISSING, Stand.PERSON, Stand.DECIDED) or self.result is None:
             return self.stand.word
-        return state_of(self.result.verdict["verdict"])
+        return state_in(self.result.verdict)
 
     @property
     def checks(self) -> list[dict[str, Any]]:
@@ -159,6 +162,8 @@ class Row:
         kept = {key: whole[key] for key in SHOWN if key in whole}
         came = {tier: said for tier, said in whole.get("tiers", {}).items() if tier in tiers}
         verdict = kept | {"verdict": word, "checks": checks, "tiers": came}
+        if word == "passed":  # as far as is shown
+            verdict["standing"] = RIGHT
         return replace(self, result=replace(self.result, verdict=verdict, for_a_person=self.doubt))
 
 

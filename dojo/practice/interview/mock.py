@@ -22,6 +22,7 @@ from dojo.practice.interview.runner import Runner, run_until_deadline
 from dojo.practice.interview.status_line import keys
 from dojo.practice.interview.timed_session import End, TimedSession
 from dojo.verdict.screen.text import filled
+from dojo.verdict.types import PASSED, SOLVED
 
 if TYPE_CHECKING:
     from dojo.grading.resident import ResidentGrader
@@ -224,8 +225,9 @@ def write_code(
     held.save()
     if not args.no_record:
         for name, verdict in final.items():
-            green = scorecard.first((e for e in held.events if e.kata == name), "passed")
-            spent = held.spent if green is None else green
+            solving = (PASSED,) if held.kind == "hunt" else SOLVED  # a bug may leave the core tier whole
+            solved = scorecard.first((e for e in held.events if e.kata == name), solving)
+            spent = held.spent if solved is None else solved
             graded = (known[name], read(held.path(name)), verdict)
             history.record([graded], kind=held.kind, spent=spent, aid=scorecard.aid(held, known[name]))
     return final

@@ -23,7 +23,7 @@ def main(args: argparse.Namespace) -> int:
     cards = repetition.question_cards(katas, database.answers())
     if not cards:
         raise Trouble(f"no question is written yet for {', '.join(kata.name for kata in katas)}")
-    asked = cards if args.all else to_ask(cards, {kata.name for kata in katas} if args.names else passed())
+    asked = cards if args.all else to_ask(cards, {kata.name for kata in katas} if args.names else solved())
     if not asked:
         print(filled(_nothing(cards), sys.stdout))
         return 0
@@ -49,16 +49,16 @@ def to_ask(cards: list[QuestionCard], begun: set[str]) -> list[QuestionCard]:
     return [*due, *(card for card in cards if card.due is None and card.kata.name in begun)]
 
 
-def passed() -> set[str]:
-    """The katas that were ever passed: of others nothing new is asked unless they are named."""
-    return {name for name, each in progress.standings(catalog.katas().values()).items() if each.passed}
+def solved() -> set[str]:
+    """The katas that were ever right: of others nothing new is asked unless they are named."""
+    return {name for name, each in progress.standings(catalog.katas().values()).items() if each.solved}
 
 
 def _nothing(cards: list[QuestionCard]) -> str:
     """Why nothing is asked, and when something will be."""
     upcoming = min((card for card in cards if card.due), key=lambda card: card.due or 0, default=None)
     if upcoming is None or upcoming.due is None:
-        return f"no question is due: `{typed('quiz softmax')}` asks those of a kata that you have not passed yet."
+        return f"no question is due: `{typed('quiz softmax')}` asks those of a kata that you have not solved yet."
     when = f"{upcoming.due.astimezone():%d %B at %H:%M}"
     return f"no question is due; one of {upcoming.kata.name} comes next, on {when}. `--all` asks now."
 

@@ -52,7 +52,7 @@ class Runner:
                 session.spent = before + time.monotonic() - started
                 self._listen()
                 self._look()
-                if not session.silent and all(map(session.solved, session.katas)):
+                if not session.silent and all(map(session.passed, session.katas)):
                     session.end = End.SOLVED
                 if time.monotonic() - self._beat > HEARTBEAT:
                     self._beat = time.monotonic()
@@ -129,7 +129,7 @@ class Runner:
             self.listening = False  # no keyboard here
 
     def _hint(self) -> None:
-        name = next((name for name in self.session.katas if not self.session.solved(name)), None)
+        name = next((name for name in self.session.katas if not self.session.passed(name)), None)
         if name is None:
             return
         if self.session.real:

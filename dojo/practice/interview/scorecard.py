@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from dojo.content import catalog, master
@@ -13,7 +13,7 @@ from dojo.practice.database import Aid, Unreadable
 from dojo.practice.interview.questions import LEFT
 from dojo.practice.interview.status_line import clock
 from dojo.verdict.screen.text import encodable, readable
-from dojo.verdict.types import Tier, state_of
+from dojo.verdict.types import PASSED, SOLVED, Tier
 
 if TYPE_CHECKING:
     from dojo.content.catalog import Kata
@@ -38,15 +38,15 @@ def show(held: TimedSession, final: dict[str, Verdict]) -> None:
 
 def _card(held: TimedSession, kata: Kata, last: Verdict | None, earlier: Sequence[Attempt]) -> list[str]:
     events = [event for event in held.events if event.kata == kata.name]
-    whole = first(events, "passed")
+    solved = first(events, SOLVED)
     rows = {
-        "verdict": state_of(last.verdict, last.tiers) if last else "no file",
+        "verdict": last.state if last else "no file",
         "first run": clock(next((e.at for e in events if e.ran and e.verdict != "broken"), None)),
-        "core": clock(next((e.at for e in events if e.tiers.get("core") == "passed"), None)),
-        "everything": clock(whole) + compared(whole, kata),
+        "right": clock(solved) + compared(solved, kata),
+        "passed": clock(first(events, (PASSED,))),
         "gradings": str(len(events)),
         "hints": "none, as in an interview" if held.real else f"{held.hints.get(kata.name, 0)} of {_hints(kata)}",
-        "earlier mocks": against_earlier(whole, earlier),
+        "earlier mocks": against_earlier(solved, earlier),
     }
     if (helped := aid(held, kata)) != Aid(held.hints.get(kata.name, 0)):
         rows["verdict"] += f", {helped.words}"
@@ -97,9 +97,9 @@ def _shade(score: str) -> str:
     return SHADES[-1] if passed == count else SHADES[0] if not passed else SHADES[1 + 3 * passed // (count + 1)]
 
 
-def first(events: Iterable[Event], verdict: str) -> float | None:
-    """When that verdict was first given."""
-    return next((event.at for event in events if event.verdict == verdict), None)
+def first(events: Iterable[Event], words: Collection[str]) -> float | None:
+    """When one of these verdicts was first given."""
+    return next((event.at for event in events if event.word in words), None)
 
 
 def failed_longest(events: Sequence[Event], end: float) -> tuple[str, float] | None:
@@ -114,18 +114,18 @@ def failed_longest(events: Sequence[Event], end: float) -> tuple[str, float] | N
     return readable(name), seconds
 
 
-def against_earlier(whole: float | None, earlier: Sequence[Attempt]) -> str:
-    """How the time to everything stands to one's own mocks before."""
-    times = [attempt.spent for attempt in earlier if attempt.passed and attempt.spent is not None]
+def against_earlier(solved: float | None, earlier: Sequence[Attempt]) -> str:
+    """How the time until it was right stands to one's own mocks before."""
+    times = [attempt.spent for attempt in earlier if attempt.solved and attempt.spent is not None]
     if not earlier:
         return "none: this is the first"
-    said = f"{len(times)} of {len(earlier)} passed"
+    said = f"{len(times)} of {len(earlier)} right"
     if not times:
-        return said + ("; this is the first pass" if whole is not None else "")
+        return said + ("; this is the first that is right" if solved is not None else "")
     said += f", the fastest in {clock(min(times))}"
-    if whole is None:
+    if solved is None:
         return said
-    gap = whole - min(times)
+    gap = solved - min(times)
     return f"{said}; this one {clock(abs(gap))} {'slower' if gap > 0 else 'faster'}"
 
 

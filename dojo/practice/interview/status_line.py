@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dojo.verdict.types import state_of
-
 if TYPE_CHECKING:
     from dojo.practice.interview.timed_session import TimedSession
 
@@ -29,14 +27,14 @@ def status(session: TimedSession, grading: bool, width: int) -> str:
     stands, named = {}, []
     for name in session.katas:
         event = None if session.silent else session.last(name)
-        word = state_of(event.verdict) if event else session.ran.get(name, "not started")
+        word = event.word if event else session.ran.get(name, "not started")
         scores = event.scores if event else {}
         stands[name] = f"{name} {' '.join(scores.values()) or word}"
         named.append(f"{name} {', '.join(map(' '.join, scores.items())) or word}")
-    solved = [] if session.silent else [name for name in session.katas if session.solved(name)]
+    passed = [] if session.silent else [name for name in session.katas if session.passed(name)]
     if len(session.katas) > 1:
-        rest = [told for name, told in stands.items() if name not in solved]
-        short = [*([] if session.silent else [f"{len(solved)} of {len(stands)} passed"]), *rest[:1]]
+        rest = [told for name, told in stands.items() if name not in passed]
+        short = [*([] if session.silent else [f"{len(passed)} of {len(stands)} passed"]), *rest[:1]]
     else:
         short = [*stands.values()]
     taken = [] if session.real else [f"{hints} hint{'s' * (hints != 1)}"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from dojo.content import catalog, files
 from dojo.content.catalog import Kata, Trouble
 from dojo.grading.options import Entry
-from dojo.verdict.types import Outcome, Tier
+from dojo.verdict.types import PASSED, Outcome, Tier, state_of
 
 if TYPE_CHECKING:
     from dojo.verdict.types import Verdict
@@ -47,6 +47,11 @@ class Event:
     failing: list[str] = field(default_factory=list)
     scores: dict[str, str] = field(default_factory=dict)  # by tier, as 5/7
     ran: bool = True  # whether a check of the core tier was not met by an exception or a hang
+
+    @property
+    def word(self) -> str:
+        """The verdict as it is shown."""
+        return state_of(self.verdict, self.tiers)
 
 
 @dataclass
@@ -121,9 +126,9 @@ class TimedSession:
         """The latest grading of a kata."""
         return next((event for event in reversed(self.events) if event.kata == kata), None)
 
-    def solved(self, kata: str) -> bool:
+    def passed(self, kata: str) -> bool:
         event = self.last(kata)
-        return event is not None and event.verdict == "passed"
+        return event is not None and event.word == PASSED
 
 
 def load(folder: Path) -> TimedSession:

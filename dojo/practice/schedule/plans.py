@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from dojo.practice.schedule.standing import Standing
 
 RATED = {
-    "Again": "passed after the solution was shown",
-    "Hard": "passed with hints",
-    "Good": "passed after par",
-    "Easy": "passed",
+    "Again": "solved after the solution was shown",
+    "Hard": "solved with hints",
+    "Good": "solved after par",
+    "Easy": "solved",
 }
 EVERY, LAST = 3, 2  # a mock or a hunt every so many days, and before the interview nothing new for so many
 DRILLS = 0.25  # of the hours, kept for mocks and hunts
@@ -43,7 +43,7 @@ class Due:
 def propose(
     katas: Mapping[str, Kata], standings: Mapping[str, Standing], now: datetime | None = None, plan: Plan | None = None
 ) -> list[Due]:
-    """Katas to practise, the most urgent first: planned, due, and new ones whose groundwork has been passed."""
+    """Katas to practise, the most urgent first: planned, due, and new ones whose groundwork has been solved."""
     now = now or datetime.now(UTC)
     planned = _planned(katas, standings, now.astimezone().date(), plan)
     due, new = [], []
@@ -51,11 +51,11 @@ def propose(
         standing = standings[name]
         known, last = standing.memory, standing.last
         if known is None or last is None:
-            if all(standings[base].passed for base in kata.builds_on):
+            if all(standings[base].solved for base in kata.builds_on):
                 base = f"builds on {', '.join(kata.builds_on)}" if kata.builds_on else "needs no other"
                 new.append(Due(kata, f"new; {base}", None))
-        elif not last.passed:
-            due.append(Due(kata, f"failed {_ago(last.at, now)}", 0.0))
+        elif not last.solved:
+            due.append(Due(kata, f"{last.word} {_ago(last.at, now)}", 0.0))
         elif known.due <= now:
             reason = f"{RATED[known.rating]} {_ago(known.at, now)}, {known.recall:.0%} likely still known"
             due.append(Due(kata, reason, known.recall))
@@ -112,7 +112,7 @@ class Plan:
     known: tuple[str, ...] = ()
 
     def done(self, standings: Mapping[str, Standing]) -> list[bool]:
-        """Of each task, whether its kata was passed, or a mock or hunt of it held, as often since the plan was made."""
+        """Of each task, whether its kata was solved, or a mock or hunt of it held, as often since the plan was made."""
         asked, found = Counter[tuple[str, str]](), []
         for task in self.tasks:
             asked[task.kata, task.how] += 1
@@ -123,7 +123,7 @@ class Plan:
     def _count(self, task: Task, standing: Standing) -> int:
         if task.how:
             return sum(a.at >= self.made and a.kind == task.how for a in (*standing.gradings, *standing.hunts))
-        return sum(s.end.passed and s.end.at >= self.made for s in sittings(standing.gradings))
+        return sum(s.end.solved and s.end.at >= self.made for s in sittings(standing.gradings))
 
 
 def make_plan(
@@ -137,7 +137,7 @@ def make_plan(
 ) -> Plan:
     """What fits into the hours, on the days before the interview, for somebody who knows some katas already.
 
-    What was tried and not passed comes first, then what the scheduler expects to be forgotten by the interview, then
+    What was tried and not solved comes first, then what the scheduler expects to be forgotten by the interview, then
     new katas, those that are asked most; of what is chosen, groundwork comes first. Every third day has a mock or a
     hunt, and the last two have mocks and what is due. What room is left is for a second time, at half of par.
     """
@@ -145,7 +145,7 @@ def make_plan(
     days = [today + timedelta(n) for n in range(max(1, (interview - today).days))]
     drilled = _drill_days(days)
     wanted = [kata for kata in most_asked_first(katas.values(), target) if kata.name not in known]
-    begun = [k for k in wanted if (last := standings[k.name].last) and not last.passed]
+    begun = [k for k in wanted if (last := standings[k.name].last) and not last.solved]
     due = {k: _date(d) for k in wanted if k not in begun and (d := standings[k.name].due)}
     fading = sorted((k for k in due if due[k] < interview), key=due.__getitem__)
     new = [k for k in wanted if not standings[k.name].gradings]

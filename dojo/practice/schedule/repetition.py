@@ -29,12 +29,12 @@ class Sitting:
 
     @property
     def end(self) -> Attempt:
-        """The first pass, or the last try."""
-        return next((a for a in self.attempts if a.passed), self.attempts[-1])
+        """The first that was right, or the last try."""
+        return next((a for a in self.attempts if a.solved), self.attempts[-1])
 
     @property
     def taken(self) -> float:
-        """Seconds from the start to the pass: by the clock of a mock, or from the first try."""
+        """Seconds from the start to what is right: by the clock of a mock, or from the first try."""
         return self.end.spent if self.end.spent is not None else self.end.at - self.attempts[0].at
 
 
@@ -57,15 +57,15 @@ def sittings(attempts: Sequence[Attempt]) -> list[Sitting]:
     return [Sitting(tuple(group)) for group in groups]
 
 
-def minutes_to_pass(attempts: Sequence[Attempt]) -> float | None:
-    """Minutes of the last sitting at one kata; None if it did not end in a pass, or was too short to have been one."""
+def minutes_to_solve(attempts: Sequence[Attempt]) -> float | None:
+    """Minutes of the last sitting at one kata; None if nothing was right in it, or it was too short to be one."""
     last = sittings(attempts)[-1:]
-    return next((sitting.taken / 60 for sitting in last if sitting.end.passed and sitting.taken >= 30), None)
+    return next((sitting.taken / 60 for sitting in last if sitting.end.solved and sitting.taken >= 30), None)
 
 
 def rating(sitting: Sitting, par: float) -> str:
     """How it went, in the scheduler's words; `par` in seconds."""
-    if not sitting.end.passed or sitting.end.shown:
+    if not sitting.end.solved or sitting.end.shown:
         return "Again"
     if sitting.end.hints:
         return "Hard"

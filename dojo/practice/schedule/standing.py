@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
 from dojo.practice.database import Attempt
 from dojo.practice.schedule.repetition import Memory
-from dojo.verdict.types import CORE_ALONE
+from dojo.verdict.types import PASSED, RIGHT
 
 HELPED = "with help"
 
 
 class State(StrEnum):
-    """How far a user is with a kata, in the words that are shown."""
+    """How far a user is with a kata; the last four follow the word of what was reached, right or passed."""
 
     NOT_STARTED = "not started"
     STARTED = "started"
-    CORE = CORE_ALONE
-    PASSED = "passed"
-    EDITED = "passed, edited since"
-    DUE = "passed, due again"
-    FAILED_SINCE = "passed, failed since"
+    SOLVED = ""
+    EDITED = "edited since"
+    DUE = "due again"
+    WRONG_SINCE = "wrong since"
+
+
+def best(gradings: Sequence[Attempt]) -> list[Attempt]:
+    """Those that passed, or where none did those that were right."""
+    return [a for a in gradings if a.passed] or [a for a in gradings if a.solved]
 
 
 @dataclass(frozen=True)
@@ -51,20 +56,33 @@ class Standing:
         return any(attempt.passed for attempt in self.gradings)
 
     @property
+    def solved(self) -> bool:
+        """Whether the kata was ever right."""
+        return any(attempt.solved for attempt in self.gradings)
+
+    @property
     def helped(self) -> bool:
-        """Whether the kata was passed, but never without help."""
-        return self.passed and all(any(attempt.aid) for attempt in self.gradings if attempt.passed)
+        """Whether the kata was passed, or else right, but never without help."""
+        return self.solved and all(any(attempt.aid) for attempt in best(self.gradings))
+
+    @property
+    def polished(self) -> bool:
+        """Whether it has passed without help, and nothing is to be done."""
+        return self.passed and not self.helped and self.state is State.SOLVED
 
     @property
     def told(self) -> str:
-        """The state in the words that are shown: what was only ever passed with help says so."""
-        if not self.helped:
+        """The state in the words that are shown: what was only ever solved with help says so."""
+        if not self.solved:
             return self.state
-        return f"passed {HELPED}" if self.state is State.PASSED else self.state.replace("passed", HELPED)
+        reached = PASSED if self.passed else RIGHT
+        if self.state is State.SOLVED:
+            return f"{reached} {HELPED}" if self.helped else reached
+        return f"{HELPED if self.helped else reached}, {self.state}"
 
     @property
     def due(self) -> datetime | None:
         """When it is to be practised again: at once after a failure; None as long as it has not been tried."""
         if self.last is None or self.memory is None:
             return None
-        return self.memory.due if self.last.passed else datetime.fromtimestamp(self.last.at, UTC)
+        return self.memory.due if self.last.solved else datetime.fromtimestamp(self.last.at, UTC)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from dojo.verdict.types import Check, Tier, Verdict
+from dojo.verdict.types import PASSED, Check, Tier, Verdict
 
 WIDTH, HEIGHT, MARGIN, GAP = 640, 336, 40, 16
 TILE = (WIDTH - 2 * MARGIN - 2 * GAP) / 3
@@ -30,7 +30,9 @@ def of(verdict: Verdict, title: str, level: int, par: int, minutes: float | None
     `minutes` is what the kata took its user, None when nobody has seen it begin.
     """
     lacking = [tier for tier, word in verdict.tiers.items() if word != "passed"]
-    said, css = (f"right; not yet {' and '.join(lacking)}", "part") if lacking else ("passed", "good")
+    said, css = verdict.state, "good" if verdict.standing == PASSED else "part"
+    if lacking:
+        said += f"; not yet {' and '.join(lacking)}"
     if verdict.help:
         said, css = f"{said}{',' * bool(lacking)} {verdict.help}", "part"
     time = f"{minutes:.0f} min, par {par} min" if minutes is not None else f"par {par} min"
@@ -44,7 +46,14 @@ def of(verdict: Verdict, title: str, level: int, par: int, minutes: float | None
         _text(MARGIN, 58, 17, "quiet", f"dojo · {verdict.kata}"),
         _text(WIDTH - MARGIN, 58, 17, "quiet", f"level {level} of 5", anchor="end"),
         _text(MARGIN, 108, min(34, 860 // max(1, len(title))), "strong", title, weight=700),
-        _text(MARGIN, 144, min(21, 1080 // len(said)), css, said if lacking else f"✓ {said}", weight=600),
+        _text(
+            MARGIN,
+            144,
+            min(21, 1080 // len(said)),
+            css,
+            f"✓ {said}" if verdict.standing == PASSED else said,
+            weight=600,
+        ),
         *tiles,
         _text(MARGIN, 302, 19, "strong", time, weight=600),
         _text(WIDTH - MARGIN, 302, 17, "quiet", "katas of the language model", anchor="end"),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MOST = 10  # annotations of a kind that a step may show
 LONGEST = 4000  # characters of a message; a summary has a mebibyte
-SIGNS = {"passed": "✅", "failed": "❌", "broken": "❌"}
+SIGNS = {"passed": "✅", "right": "☑️", "wrong": "❌", "broken": "❌"}
 
 
 def annotated(found: Iterable[Finding]) -> list[str]:
@@ -48,7 +48,7 @@ def summary(verdicts: Sequence[Verdict], found: Sequence[Finding]) -> str:
     lines = ["## dojo", "", f"| kata | verdict | {' | '.join(Tier)} |", f"|---|---|{'---|' * len(Tier)}"]
     for verdict in verdicts:
         tiers = " | ".join(_score(verdict, tier) for tier in Tier)
-        lines.append(f"| {verdict.kata} | {SIGNS.get(verdict.verdict, '')} {verdict.state} | {tiers} |")
+        lines.append(f"| {verdict.kata} | {SIGNS.get(verdict.state, '')} {verdict.state} | {tiers} |")
     for finding in found:
         at = "" if finding.line is None else f", line {finding.line}"
         lines += ["", f"<details><summary>{html.escape(finding.title)}</summary>", ""]

@@ -14,7 +14,7 @@ from dojo.content import files
 from dojo.verdict.causes import shared_by
 from dojo.verdict.page.heatmap import KINDS, NOT_FINITE, WITHIN, beyond, images
 from dojo.verdict.screen.text import readable
-from dojo.verdict.types import Outcome, Verdict, state_of
+from dojo.verdict.types import Outcome, Verdict, state_in
 
 PAGE = Path(__file__).with_name("report.html")
 HARMLESS = {outcome.value for outcome in Outcome if outcome.harmless}
@@ -58,7 +58,7 @@ def verdict_section(details: dict[str, Any], opened: bool = False) -> str:
         return ""
     checks = details.get("checks", [])
     bad = [check for check in checks if check["outcome"] not in HARMLESS]
-    state = state_of(details["verdict"])
+    state = state_in(details)
     helped = f" {details['help']}" if details.get("help") and state == "passed" else ""
     title = f"{details['kata']}: {state}{helped}, {len(checks) - len(bad)} of {len(checks)} checks passed"
     said = details.get("message") or "Every check passed."
@@ -122,4 +122,4 @@ def pictures(picture: dict[str, Any]) -> str:
 
 def css_class(state: str) -> str:
     """The class that colours a verdict or its state."""
-    return {"passed": "ok", "failed": "bad", "broken": "bad"}.get(state, "none")
+    return {"passed": "ok", "wrong": "bad", "broken": "bad"}.get(state, "none")

@@ -12,18 +12,26 @@ from dojo.verdict.causes import causes
 from dojo.verdict.screen.failure import MOST, Block, because, brief, whole
 from dojo.verdict.screen.progress_bar import Progress
 from dojo.verdict.screen.text import Row, Span, clean, clipped, encodable, readable, visible, wrap
-from dojo.verdict.types import Check, Outcome, Tier, Verdict
+from dojo.verdict.types import RIGHT, Check, Outcome, Tier, Verdict
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 FULL_CAUSES, BRIEF_CAUSES = 2, 6  # causes told in full, the second if it fits, and at most so many in a line each
+LONG = " · 999.9 s"  # whatever it took, as much is told beside it
+LINE = 120  # characters of a pipe's last line, which is not broken
 ROWS = 22  # of a terminal of 24 above an empty line and the prompt: no verdict takes more, unless all is asked for
 ASIDE = (Outcome.UNDECIDED, Outcome.SKIPPED)
 UNCOUNTED = "neither passed nor failed: see --verbose"
 MARKS = {Outcome.PASSED: ("✓", "green"), Outcome.SKIPPED: ("-", "dim"), Outcome.UNDECIDED: ("?", "yellow")}
 WRONG_MARK = ("✗", "bold red")
-VERDICT_STYLES = {"passed": "bold green", "failed": "bold red", "broken": "bold red", "not started": "yellow"}
+VERDICT_STYLES = {
+    "passed": "bold green",
+    "right": "bold yellow",
+    "wrong": "bold red",
+    "broken": "bold red",
+    "not started": "yellow",
+}
 
 
 class Screen:
@@ -55,7 +63,7 @@ class Screen:
             self._rows = self._last(v, f": {what}")
             self._flush()
             return
-        last = self._last(v, _closing(v), _next(v))
+        last = self._last(v, self._closing(v), _next(v))
         where, which = f" · {v.attempt} · {v.device}", f" · torch {v.torch}"
         fits = not self._width or len(f"{v.kata}{where}{which} · seed {v.seed}") <= self._width
         self._line("", (v.kata, "bold"), (f"{where}{which if fits else ''} · seed {v.seed}", "dim"))
@@ -74,7 +82,7 @@ class Screen:
         if v.verdict == "empty":
             self.verdict(v)
             return
-        last = self._last(v, _closing(v))
+        last = self._last(v, self._closing(v))
         self._message(v, ROWS - len(last))
         self._causes(v, 1, ROWS - len(last))
         self._rows += last
@@ -107,8 +115,9 @@ class Screen:
             padded = [f"{cell:<{width}}  " for cell, width in zip(row, widths, strict=True)]
             styles = ["bold", VERDICT_STYLES.get(row[1], "bold"), *["" if i else "bold"] * (len(row) - 2)]
             self._line("", *zip(padded, styles, strict=True))
-        for state in ("not started", "passed"):
-            if names := [v.kata + f" ({v.help})" * bool(v.help) for v in verdicts if v.state == state]:
+        good = [v for v in verdicts if v not in bad]
+        for state in ("not started", "right", "passed"):  # right, where no more was asked
+            if names := [v.kata + f" ({v.help})" * bool(v.help) for v in good if v.state == state]:
                 style = VERDICT_STYLES[state]
                 self._line("", (f"{state}: ", style), (f"{len(names)} of {len(verdicts)}, {', '.join(names)}", ""))
         self._flush()
@@ -124,6 +133,28 @@ class Screen:
             self._line("", ("next: ", "dim"), (step, "cyan"))
         last, self._rows = self._rows, before
         return last
+
+    def _closing(self, v: Verdict) -> str:
+        """What follows "rope: wrong" in the last line: how each tier stands if not all passed, and what it took.
+
+        Of what is right it says what is lacking, as far as the line goes.
+        """
+        if v.verdict == "broken":
+            return ", nothing was graded"
+        if v.verdict == "failed" and v.standing == RIGHT:
+            tiers, took = f" · {_tiers(v, lacking=True)}", f" · {v.seconds:.1f} s"
+            room = (self._width or LINE) - len(f"{v.kata}: {RIGHT}{tiers}: {LONG}")
+            names = clipped(", ".join(v.lacking), room)
+            return f"{tiers}{names and ': '}{names}{took}"
+        if v.verdict != "passed" and (told := _tiers(v)):
+            return f" · {told} · {v.seconds:.1f} s"
+        counts = (
+            (o, sum(c.outcome is o for c in v.checks)) for o in (Outcome.UNDECIDED, Outcome.SKIPPED, Outcome.DESELECTED)
+        )
+        aside = ", ".join(f"{n} {o.value}" for o, n in counts if n)
+        helped = f" {v.help}" if v.help and v.verdict == "passed" else ""
+        number = len(_shown(v.checks))
+        return f"{helped}, {number} check{'s' * (number != 1)} in {v.seconds:.1f} s{aside and f' ({aside})'}"
 
     def _message(self, v: Verdict, rows: int) -> None:
         self._rows += Block("  │ ", clean(v.message), "", self._width, foreign=True).rows(rows - len(self._rows))
@@ -234,8 +265,7 @@ def _next(v: Verdict) -> str:
         return ""
     if v.verdict == "broken":
         return f"mend it and grade again: {v.repeat}"
-    done = "right, not yet robust; mend it" if v.tiers.get(Tier.CORE) == "passed" else "mend it and grade again"
-    return f"{done}, or take a hint: {typed(f'hint {v.kata}')}"
+    return f"mend it and grade again, or take a hint: {typed(f'hint {v.kata}')}"
 
 
 def _score(checks: list[Check], tier: Tier) -> str:
@@ -243,33 +273,17 @@ def _score(checks: list[Check], tier: Tier) -> str:
     return f"{_passed(mine)} of {len(mine)}" if mine else "-"
 
 
-def _closing(v: Verdict) -> str:
-    """What follows "rope: failed" in the last line: how each tier stands if not all passed, and what it took."""
-    if v.verdict == "broken":
-        return ", nothing was graded"
-    checks = _shown(v.checks)
-    told = " · ".join(f"{tier.value}: {standing(checks, tier)}" for tier in Tier if any(c.tier is tier for c in checks))
-    if told and v.verdict != "passed":
-        return f" · {told} · {v.seconds:.1f} s"
-    counts = (
-        (o, sum(c.outcome is o for c in v.checks)) for o in (Outcome.UNDECIDED, Outcome.SKIPPED, Outcome.DESELECTED)
-    )
-    aside = ", ".join(f"{n} {o.value}" for o, n in counts if n)
-    helped = f" {v.help}" if v.help and v.verdict == "passed" else ""
-    return f"{helped}, {len(checks)} check{'s' * (len(checks) != 1)} in {v.seconds:.1f} s{aside and f' ({aside})'}"
-
-
-RIGHT = {Tier.CORE: "right", Tier.ROBUST: "all", Tier.FAST: "green"}
-
-
-def standing(checks: Sequence[Check], tier: Tier) -> str:
-    """A tier in a word, if all of it passed, else how much of it did: `right`, `15 of 18`."""
-    mine = [check for check in checks if check.tier is tier and check.outcome is not Outcome.SKIPPED]
-    if not mine:
-        return Outcome.SKIPPED.value
-    if all(check.outcome.harmless for check in mine):
-        return RIGHT[tier] if any(check.outcome is Outcome.PASSED for check in mine) else mine[0].outcome.value
-    return f"{_passed(mine)} of {len(mine)}"
+def _tiers(v: Verdict, lacking: bool = False) -> str:
+    """How many checks of each tier passed: `core 6 of 14 · robust 16 of 42`; with `lacking` of tiers that lack some."""
+    checks, told = _shown(v.checks), []
+    for tier in Tier:
+        mine = [check for check in checks if check.tier is tier]
+        ran = [check for check in mine if check.outcome is not Outcome.SKIPPED]
+        if not mine or (lacking and v.tiers[tier] == "passed"):
+            continue
+        aside = {check.outcome for check in mine} <= set(ASIDE)
+        told.append(f"{tier} {(ran or mine)[0].outcome if aside else f'{_passed(ran)} of {len(ran)}'}")
+    return " · ".join(told)
 
 
 def _takes_colour(stream: TextIO) -> bool:
