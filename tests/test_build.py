@@ -113,6 +113,8 @@ STUB = '''\
 # **Write** `double(x)` and `Twice`.
 #
 # **Sources:** A book: with a colon.
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # double(3)
@@ -162,6 +164,60 @@ def change_master(kata, old="Twice `x`.", new="Two times `x`."):
 
 def test_the_stub_is_the_master_without_its_answer(kata):
     assert master.stub_text(kata) == STUB
+
+
+def in_two_parts(kata, contract):
+    """The master with a contract of these lines."""
+    cell = "\n".join(['# %% [markdown] tags=["contract"]', *(f"# {line}" for line in contract)])
+    change_master(kata, '# %% tags=["active-ipynb", "example"]', f'{cell}\n\n# %% tags=["active-ipynb", "example"]')
+
+
+def test_a_contract_is_folded_below_its_topics_in_stub_and_notebook(kata):
+    assert (master.contract(kata), master.statement_faults(kata)) == ({}, [])
+    in_two_parts(kata, ["- **Odd numbers.** They become", "  even.", "- **Errors.** None."])
+    build.build(root=kata.root)
+    assert master.contract(kata) == {
+        "Odd numbers": "**Odd numbers.** They become\n  even.",
+        "Errors": "**Errors.** None.",
+    }
+    assert "Odd numbers" not in master.ask(kata)
+    assert master.statement(kata).endswith("- **Errors.** None.")
+    assert master.statement_faults(kata) == []
+    folded = "<details><summary>Contract: Odd numbers, Errors</summary>\n\n- **Odd numbers.** They become\n  even.\n"
+    cell = nbformat.read(kata.notebook, 4).cells[1]
+    assert cell.source.startswith(folded)
+    assert cell.source.endswith("\n\n</details>")
+    assert cell.metadata["tags"] == ["contract"]
+    assert "# - **Errors.** None.\n#\n# </details>\n" in kata.stub.read_text()
+    assert build.build(check=True, root=kata.root) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("contract", "said"),
+    [
+        (["- **One.** a", "- two"], "“two” opens with no topic"),
+        (["- **One topic of four words.** a"], "opens with no topic"),
+        (["Some words before.", "", "- **One.** a"], "“Some words before.” opens with no topic"),
+        (["- **One.** a", "- **One.** b"], "the topic 'One' has 2 bullets"),
+        ([f"- **Topic {n}.** a" for n in range(9)], "9 bullets in the contract, more than 8"),
+        (["- **One.** " + 200 * "a "], "201 words in the contract, more than 200"),
+    ],
+)
+def test_a_statement_in_two_parts_is_held_to_its_form(kata, contract, said):
+    in_two_parts(kata, contract)
+    (fault,) = master.statement_faults(kata)
+    assert said in fault
+    assert fault.startswith("solutions/basics/double.py: ")
+
+
+def test_of_an_ask_its_title_formulas_and_example_are_no_words(kata):
+    in_two_parts(kata, ["- **One.** a"])
+    change_master(
+        kata,
+        "# **Write** `double(x)`",
+        f"# $$ a + b $$\n#\n# {119 * 'a '}$x + y$ \n#\n# **Example.** One two.\n#\n# `b`",
+    )
+    assert master.statement_faults(kata) == ["solutions/basics/double.py: 122 words in the ask, more than 120"]
 
 
 def test_hints_explanation_and_code_come_from_the_master(kata):

@@ -113,6 +113,19 @@ def test_show_is_plain_text_in_a_pipe():
     assert "\x1b" not in done.stdout
 
 
+def test_show_gives_the_ask_and_the_contract_when_it_is_asked_for():
+    def shown(*words):
+        command = [sys.executable, "-m", "dojo", "show", *words]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    asked, held = shown("softmax"), shown("softmax", "--contract")
+    assert "insist on: Extremes, Small weights, Empty rows, Half precision." in asked
+    assert "Do not hide it." not in asked
+    assert held.startswith("# Stable softmax: the contract\n\n- **Extremes.** Any finite input")
+    assert "Do not hide it." in held
+    assert shown("gqa", "--contract").startswith("The statement of gqa is in one part: ")
+
+
 @pytest.mark.parametrize(("rows", "paged"), [(24, True), (300, False)])
 def test_show_uses_the_pager_only_when_the_page_is_longer_than_the_screen(rows, paged, monkeypatch):
     monkeypatch.setenv("PAGER", "sed 's/^/paged /'")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
+from pathlib import Path
+
 import pytest
 
 from dojo.content import catalog
 from dojo.content.master import read_text
-from dojo.grading import claims
+from dojo.grading import topics
+from dojo.verdict.screen.terminal import Screen
 from dojo.verdict.types import Tier
 from tests.conftest import Grade, failures, told
+from tests.test_build import in_two_parts, make
 
 KATAS = catalog.katas()
 
@@ -79,13 +84,67 @@ def sigmoid(x):
 @pytest.mark.parametrize("name", KATAS)
 def test_every_robust_check_says_what_goes_wrong_in_practice(name: str) -> None:
     silent = []
-    for check, method in claims.checks(KATAS[name]).items():
+    for check, method in topics.checks(KATAS[name]).items():
         tiers = {mark.name for mark in getattr(method, "pytestmark", [])}
         if Tier.ROBUST in tiers and not method.__doc__:
             silent.append(check)
     assert not silent
 
 
+GRADER = """
+class TestDouble:
+    name = "double"
+    holds = {"Odd numbers": ("test_odd",)}
+    def test_odd_numbers_become_even(self): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("", "", []),
+        ('("test_odd",)', '("test_even",)', ["no check holds the topic 'Odd numbers'", "no topic holds", "begins so"]),
+        ('"Odd numbers": (', '"Odd": (', ["no check holds the topic 'Odd numbers'", "the contract has no topic 'Odd'"]),
+        (
+            "    def test_odd",
+            "    def test_more(self): ...\n    def test_odd",
+            ["no topic holds TestDouble::test_more"],
+        ),
+    ],
+)
+def test_every_topic_has_a_check_and_every_own_check_a_topic(
+    old: str, new: str, said: list[str], tmp_path: Path
+) -> None:
+    kata = make(tmp_path)
+    kata.grader.parent.mkdir(parents=True)
+    kata.grader.write_text(GRADER.replace(old, new))
+    assert topics.loose_ends(kata) == [], "a statement in one part has no topics"
+    in_two_parts(kata, ["- **Odd numbers.** They become even."])
+    found = topics.loose_ends(kata)
+    assert len(found) == len(said), found
+    for words, fault in zip(said, found, strict=True):
+        assert words in fault
+
+
+def test_a_topic_is_proven_by_a_wrong_attempt_that_fails_a_check_of_it() -> None:
+    softmax = KATAS["softmax"]
+    check = "Testsoftmax::test_a_row_of_only_minus_infinity_gives_nan"
+    unproven = topics.unproven(softmax, {"some attempt": [f"{check}[deep]"]})
+    assert [fault for fault in unproven if "Empty rows" in fault] == []
+    assert "graders/basics/softmax/contract.py: no wrong attempt fails a check of the topic 'Extremes'" in unproven
+
+
+def test_what_fails_is_told_by_its_topic(graded: Grade) -> None:
+    source = master("softmax")
+    verdict = graded("softmax", source.replace("(exp / total)", "torch.nan_to_num(exp / total)"))
+    (check,) = (check for check in verdict.checks if not check.outcome.harmless)
+    assert (verdict.standing, verdict.lacking, check.to_json()["topic"]) == ("right", ["Empty rows"], "Empty rows")
+    stream = io.StringIO()
+    Screen(stream).verdict(verdict)
+    assert "  ✗ robust · Empty rows · softmax: must hold: a row of only minus infinity gives nan" in stream.getvalue()
+    assert "\nsoftmax: right · robust 15 of 16: Empty rows · " in stream.getvalue()
+
+
 @pytest.mark.parametrize("name", KATAS)
 def test_statement_and_checks_say_the_same(name: str) -> None:
-    assert not claims.loose_ends(KATAS[name])
+    assert not topics.loose_ends(KATAS[name])

@@ -93,7 +93,7 @@ def bar(done: int, count: int, room: int, plain: bool) -> Text:
 
 def show_beginning(kata: Kata) -> None:
     """Print what the kata asks for in short, and what helps on the way: for those who have not begun."""
-    paragraphs = master.statement(kata).split("\n\n")
+    paragraphs = master.ask(kata).split("\n\n")
     said = next(n for n, text in enumerate(paragraphs) if n and not text.startswith("$$"))
     if lists := paragraphs[said].endswith(":"):  # what it announces belongs to it, and takes the room of the formulas
         paragraphs[1 : said + 2] = paragraphs[said : said + 2]
@@ -114,13 +114,21 @@ def show_beginning(kata: Kata) -> None:
     print("\n" + "".join(f"  {step:{width}}  {what}\n" for step, what in steps.items()), flush=True)
 
 
-def show_statement(kata: Kata) -> int:
-    """Print what the kata asks for, and where it is written."""
+def show_statement(kata: Kata, contract: bool = False) -> int:
+    """Print what the kata asks for and where it is written, or the contract that it is held to."""
+    told = master.contract(kata)
+    if contract:
+        bullets = "\n".join(f"- {each}" for each in told.values())
+        one_part = f"The statement of {kata.name} is in one part: `{typed(f'show {kata.name}')}` shows all of it."
+        page = f"# {kata.title}: the contract\n\n{bullets}\n\n{master.HOUSE_RULES}" if told else one_part
+        Screen(sys.stdout).markdown(page, paged=True)
+        return 0
+    insists = f"`{typed(f'show {kata.name} --contract')}` says what a reviewer would insist on: {', '.join(told)}. "
     after = (
-        f"Level {kata.level}, {kata.minutes} minutes. Write it in `{kata.say(kata.stub)}`. "
+        f"{insists if told else ''}Level {kata.level}, {kata.minutes} minutes. Write it in `{kata.say(kata.stub)}`. "
         f"`{typed(f'grade {kata.name}')}` grades it; `{typed(f'hint {kata.name}')}` helps a little."
     )
-    Screen(sys.stdout).markdown(f"{master.statement(kata)}\n\n{after}", paged=True)
+    Screen(sys.stdout).markdown(f"{master.ask(kata)}\n\n{after}", paged=True)
     return 0
 
 

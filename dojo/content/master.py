@@ -1,8 +1,10 @@
 """Reads a master: its cells, and what follows from them for the stub, the hints, the lesson and the interview.
 
-A master is a Jupytext percent script. Cells tagged `hint`, `solution` and `questions` are for those who ask for them;
-bodies between `### BEGIN SOLUTION` and `### END SOLUTION` are the answer. Where the stub is a program to be mended, the
-comments between `### HANDED OUT` and `### END SOLUTION` are what stands in the stub instead of the answer.
+A master is a Jupytext percent script. Its first markdown cell is the ask, and one tagged `contract` is what a reviewer
+would insist on, in bullets that open with a topic; in the old form one cell is both. Cells tagged `hint`, `solution`
+and `questions` are for those who ask for them; bodies between `### BEGIN SOLUTION` and `### END SOLUTION` are the
+answer. Where the stub is a program to be mended, the comments between `### HANDED OUT` and `### END SOLUTION` are what
+stands in the stub instead of the answer.
 """
 
 from __future__ import annotations
@@ -27,6 +29,12 @@ NOTEBOOK_ONLY = "active-ipynb"  # Jupytext's tag
 ARXIV = re.compile(r"(?<!\[)arXiv:(\d{4}\.\d{4,5}(?:v\d+)?|[a-z-]+(?:\.[A-Z]{2})?/\d{7}(?:v\d+)?)")
 POINT = re.compile(r"^- (.+(?:\n(?!- |Source:|\s*$).+)*)", re.MULTILINE)
 SOURCE = re.compile(r"^Source: *(.+(?:\n(?!- |\s*$).+)*)", re.MULTILINE)
+TOPIC = re.compile(r"\*\*(\S+(?: \S+){0,2})\.\*\*\s")  # of a contract's bullet, one to three words
+UNCOUNTED = re.compile(
+    r"\A# [^\n]*|^```.*?^```|\$\$.*?\$\$|\$[^$]+\$|^\*\*Example\.\*\*.*?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL
+)
+ASK_WORDS, CONTRACT_WORDS, BULLETS = 120, 200, 8  # at most
+HOUSE_RULES = "House rules hold: docs/house_rules.md."
 FEWEST = 6  # questions of a kata
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -73,6 +81,8 @@ def stub_text(kata: Kata) -> str:
         if {"hint", "solution"} & set(cell.tags):
             continue
         lines = cell.lines if cell.markdown else _without_solution(kata, cell, scopes)
+        if "contract" in cell.tags:
+            lines = _folded(kata, cell)
         if cell.markdown and not kept:
             lines = [*"\n".join(lines).rstrip().split("\n"), *_origins(kata)]
         if any(line.strip() for line in lines):
@@ -109,10 +119,56 @@ def explanation(kata: Kata) -> str:
     return "\n\n".join(cell.prose for cell in cells if cell.markdown and "solution" in cell.tags)
 
 
-def statement(kata: Kata) -> str:
-    """What the kata asks for, in Markdown."""
+def ask(kata: Kata) -> str:
+    """What the kata asks for, in Markdown: all of a statement in one part."""
     cells = split(stub_text(kata))[1]
     return next((cell.prose for cell in cells if cell.markdown), "")
+
+
+def contract(kata: Kata) -> dict[str, str]:
+    """What a reviewer would insist on: by topic a bullet in Markdown; nothing for a statement in one part."""
+    return {topic: text for topic, text in _bullets(_contract_text(kata)) if topic}
+
+
+def statement(kata: Kata) -> str:
+    """Ask and contract in Markdown."""
+    return "\n\n".join(filter(None, [ask(kata), _contract_text(kata)]))
+
+
+def statement_faults(kata: Kata) -> list[str]:
+    """Where a statement in two parts is too long, and which bullets have no topic of their own, a sentence each."""
+    text, where = _contract_text(kata), kata.say(kata.master)
+    if not text:
+        return []
+    first = next(cell.prose for cell in split(read_text(kata.master))[1] if cell.markdown)
+    bullets = _bullets(text)
+    topics = Counter(topic for topic, _ in bullets if topic)
+    limits = (
+        (words(first), ASK_WORDS, "words in the ask"),
+        (words(text), CONTRACT_WORDS, "words in the contract"),
+        (len(bullets), BULLETS, "bullets in the contract"),
+    )
+    said = [f"{where}: {count} {what}, more than {most}" for count, most, what in limits if count > most]
+    untold = [each for topic, each in bullets if not topic]
+    said += [f"{where}: “{each[:40]}” opens with no topic, `- **One to three words.** …`" for each in untold]
+    return said + [f"{where}: the topic {topic!r} has {count} bullets" for topic, count in topics.items() if count > 1]
+
+
+def words(text: str) -> int:
+    """How many words a part of a statement has: title, formulas, code blocks and the example do not count."""
+    return len(re.findall(r"\S*\w\S*", UNCOUNTED.sub(" ", text)))
+
+
+def _contract_text(kata: Kata) -> str:
+    cells = split(read_text(kata.master))[1]
+    return next((cell.prose for cell in cells if cell.markdown and "contract" in cell.tags), "")
+
+
+def _bullets(text: str) -> list[tuple[str, str]]:
+    """The topic of each bullet, empty where it has none, and the bullet; a paragraph between them is one too."""
+    parts = re.split(r"^- |\n\n(?=\S)", text, flags=re.MULTILINE)
+    found = [(TOPIC.match(part), part.strip()) for part in parts if part.strip()]
+    return [(match[1] if match else "", part) for match, part in found]
 
 
 def follow_ups(kata: Kata) -> str:
@@ -257,11 +313,17 @@ def split(text: str) -> tuple[str, list[Cell]]:
 
 
 def _origins(kata: Kata) -> list[str]:
-    """What the kata builds on and where it comes from, as the last lines of its statement."""
+    """What the kata builds on, where it comes from and what else holds, as the last lines of what it asks for."""
     said = f"**Builds on** {', '.join(kata.builds_on)}. " if kata.builds_on else ""
     said += f"**Sources:** {'; '.join(kata.sources)}." if kata.sources else ""
     lines = textwrap.wrap(linked(said), 120, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
-    return ["#", *lines] if lines else []
+    return [*(["#", *lines] if lines else []), "#", f"# {HOUSE_RULES}"]
+
+
+def _folded(kata: Kata, cell: Cell) -> list[str]:
+    """The contract so that JupyterLab, and whatever else shows Markdown, folds it below its topics."""
+    body = "\n".join(cell.lines).strip("\n").split("\n")
+    return [f"# <details><summary>Contract: {', '.join(contract(kata))}</summary>", "#", *body, "#", "# </details>"]
 
 
 def _grading(kata: Kata) -> tuple[Cell, str]:

@@ -43,6 +43,7 @@ class HouseRules:
     master: ClassVar[Path]
     signature: ClassVar[Signature]
     needs: ClassVar[dict[str, str]] = {}  # what a check cannot do without, by the check
+    holds: ClassVar[dict[str, tuple[str, ...]]] = {}  # by topic of the contract the beginnings of its checks' names
     off: ClassVar[dict[str, str]] = {}  # house rules that do not hold for this kata: the check, and why
     only_case: str = ""  # of what is verified: the others are drawn and not asked, for who runs a check again
     last_case: str = ""  # where a check may end: what comes after it is of no use to who runs it again

@@ -22,7 +22,7 @@ from dojo.contracts.checks.candidate_test.contract import CandidateTest, by_kind
 from dojo.contracts.checks.candidate_test.trials import Trials
 from dojo.contracts.checks.tolerance import remembered
 from dojo.grading.options import chooser
-from dojo.grading.runner import OPTIONS, clocked, fails, name_of, of_a_test, run_check, tier_of
+from dojo.grading.runner import OPTIONS, clocked, fails, name_of, of_a_test, run_check, tier_of, topic_of
 from dojo.grading.telling.diagnosis import DIAGNOSABLE, Diagnosis
 from dojo.grading.telling.mended import left_in
 from dojo.grading.telling.sameness import same_failure
@@ -276,6 +276,7 @@ class Judging(GraderPlugin):
         for item in session.items:
             assert isinstance(item, pytest.Function)
             check = Check(name_of(item), tier_of(item), Outcome.GRADER_ERROR, place=self.places[item.nodeid])
+            check.topic = topic_of(item.cls, item.name)
             ours("this check did not run to its end").ends(check)
             self.subjects[kata_of(item)].checks[item.nodeid] = check
         for item in self.every:

@@ -96,6 +96,12 @@ def class_name(own: Any) -> str:
     return f"Test{own.name}" if hasattr(own, "name") else str(own.__name__)
 
 
+def topic_of(own: Any, check: str) -> str:
+    """The topic of the contract that a check of a class holds, by the check's own name; nothing where it holds none."""
+    held = getattr(own, "holds", {}).items()
+    return next((topic for topic, starts in held if check.startswith(starts)), "")
+
+
 def tier_of(item: pytest.Item) -> Tier:
     """The tier that a check is marked with. Raises UsageError where it has not exactly one."""
     marks = [tier for tier in Tier if item.get_closest_marker(tier)]

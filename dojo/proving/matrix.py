@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dojo.content import master, proofs
 from dojo.content.catalog import Kata
 from dojo.content.rows import Row
-from dojo.grading import claims
+from dojo.grading import topics
 from dojo.grading.kill_matrix import Outcomes, kill_matrix
 from dojo.grading.options import Options
 from dojo.grading.telling.diagnosis import PYTHONS_OWN, Diagnosis
@@ -70,10 +70,10 @@ def faults(kata: Kata, server: ForkServer, seed: int) -> list[str]:
     unfailed = [check for check in checks if not any(found.get(check) for found in outcomes.values())]
     failed = {row: [check for check, fault in found.items() if fault] for row, found in outcomes.items()}
     house = {name: house_mistakes.wrapped(kata, name) for name in (*house_mistakes.CALLS, *house_mistakes.MODULES)}
-    if claims.unproven(kata, failed):  # what any kata may get wrong
+    if topics.unproven(kata, failed):  # what any kata may get wrong
         more, _ = kill_matrix(kata, house, options, server)
         failed |= {row: [check for check, fault in found.items() if fault] for row, found in more.items()}
-    said += claims.unproven(kata, failed)
+    said += topics.unproven(kata, failed)
     for check in _unfailed_by(house, kata, unfailed, server, seed):
         said.append(f"{kata.say(kata.grader)}: no known mistake fails the check {check}")
     return said

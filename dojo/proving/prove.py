@@ -15,7 +15,7 @@ import torch
 from dojo.content import build, master, proofs
 from dojo.content.catalog import Kata
 from dojo.content.rows import BadRow
-from dojo.grading import claims, parallel
+from dojo.grading import parallel, topics
 from dojo.grading.options import Entry, Options
 from dojo.grading.run import run
 from dojo.judge.fork_server import ForkServer
@@ -98,7 +98,7 @@ def _children() -> float:
 
 
 def _files(kata: Kata, server: ForkServer, seed: int, tell: Tell) -> list[str]:
-    said = [*master.question_faults(kata), *claims.loose_ends(kata)]
+    said = [*master.statement_faults(kata), *master.question_faults(kata), *topics.loose_ends(kata)]
     if not build.is_ours(kata):
         said.append(f"{kata.say(kata.stub)}: it or its notebook has been worked in: `reset` makes both afresh")
     said += [f"{kata.say(path)}: not what the master gives: run `build`" for path in build.stale_files(kata)]

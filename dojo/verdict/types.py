@@ -141,6 +141,7 @@ class Check:
     place: int = 0  # in the order of the grader's checks; on the screen they are counted from 1
     script: str = ""  # that makes the failing call by itself, if asked for
     starved: bool = False  # ended by the clock with little processor time: the machine may have been too busy
+    topic: str = ""  # of the contract, which the check holds
     cause: str = ""  # of a failed check: the name of the one that tells why it failed, its own perhaps
 
     @property
@@ -159,6 +160,7 @@ class Check:
             "seconds": round(self.seconds, 4),
             "message": self.message,
             "diagnosis": self.diagnosis,
+            "topic": self.topic or None,
             "cause": self.cause or None,
         }
         found |= {"starved": True} if self.starved else {}
@@ -205,10 +207,9 @@ class Verdict:
     def lacking(self) -> list[str]:
         """What keeps a right attempt from passing: topics of the statement, and sentences of checks without one."""
         failed = [check for check in self.checks if not check.outcome.harmless]
-        found = [
-            check.name.rpartition("::")[2].partition("[")[0] for check in failed if check.cause in ("", check.name)
-        ]
-        return list(dict.fromkeys(map(readable, found)))
+        telling = [check for check in failed if check.topic or check.cause in ("", check.name)]
+        names = [check.topic or readable(check.name.rpartition("::")[2].partition("[")[0]) for check in telling]
+        return list(dict.fromkeys(names))
 
     @property
     def tiers(self) -> dict[str, str]:

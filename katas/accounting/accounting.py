@@ -44,6 +44,8 @@
 # **Builds on** lm. **Sources:** Kaplan et al. 2020: Scaling laws for neural language models,
 # [arXiv:2001.08361](https://arxiv.org/abs/2001.08361); Hoffmann et al. 2022: Training compute-optimal large language
 # models, appendix F, [arXiv:2203.15556](https://arxiv.org/abs/2203.15556).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

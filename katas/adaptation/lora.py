@@ -37,6 +37,8 @@
 #
 # **Builds on** linear. **Sources:** Hu et al. 2021: LoRA, low-rank adaptation of large language models,
 # [arXiv:2106.09685](https://arxiv.org/abs/2106.09685).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -44,6 +44,8 @@
 # **Builds on** lm_loss. **Sources:** Rafailov et al. 2023: Direct Preference Optimization,
 # [arXiv:2305.18290](https://arxiv.org/abs/2305.18290); Mitchell 2023: A note on DPO with noisy preferences
 # (conservative DPO), https://ericmitchell.ai/cdpo.pdf.
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

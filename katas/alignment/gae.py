@@ -33,6 +33,8 @@
 #
 # **Sources:** Schulman et al. 2015: Continuous Control Using Generalized Advantage Estimation,
 # [arXiv:1506.02438](https://arxiv.org/abs/1506.02438).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

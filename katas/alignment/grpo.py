@@ -48,6 +48,8 @@
 # **Builds on** ppo. **Sources:** Shao et al. 2024: DeepSeekMath, [arXiv:2402.03300](https://arxiv.org/abs/2402.03300);
 # Yu et al. 2025: DAPO, [arXiv:2503.14476](https://arxiv.org/abs/2503.14476); Liu et al. 2025: Understanding
 # R1-Zero-Like Training (Dr. GRPO), [arXiv:2503.20783](https://arxiv.org/abs/2503.20783).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -38,6 +38,8 @@
 # **Builds on** cross_entropy. **Sources:** Schulman 2020: Approximating KL Divergence,
 # https://joschu.net/blog/kl-approx.html; Shao et al. 2024: DeepSeekMath (GRPO, with k3),
 # [arXiv:2402.03300](https://arxiv.org/abs/2402.03300).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

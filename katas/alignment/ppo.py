@@ -35,6 +35,8 @@
 #
 # **Builds on** kl_estimators. **Sources:** Schulman et al. 2017: Proximal Policy Optimization Algorithms,
 # [arXiv:1707.06347](https://arxiv.org/abs/1707.06347).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

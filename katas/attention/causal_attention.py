@@ -47,6 +47,8 @@
 # [arXiv:1706.03762](https://arxiv.org/abs/1706.03762); Su et al. 2021: RoFormer,
 # [arXiv:2104.09864](https://arxiv.org/abs/2104.09864), section 3.4; Ainslie et al. 2023: GQA,
 # [arXiv:2305.13245](https://arxiv.org/abs/2305.13245).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

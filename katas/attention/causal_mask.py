@@ -29,6 +29,8 @@
 #
 # **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.2.3,
 # [arXiv:1706.03762](https://arxiv.org/abs/1706.03762).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

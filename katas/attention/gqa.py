@@ -44,6 +44,8 @@
 #
 # **Builds on** mha, mqa. **Sources:** Ainslie et al. 2023: GQA, training generalized multi-query transformer models,
 # [arXiv:2305.13245](https://arxiv.org/abs/2305.13245).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -44,6 +44,8 @@
 #
 # **Builds on** mha. **Sources:** Shazeer 2019: Fast transformer decoding: one write-head is all you need,
 # [arXiv:1911.02150](https://arxiv.org/abs/1911.02150).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -29,6 +29,8 @@
 # **Sources:** Hendrycks, Gimpel 2016: Gaussian error linear units,
 # [arXiv:1606.08415](https://arxiv.org/abs/1606.08415); Elfwing et al. 2017: Sigmoid-weighted linear units,
 # [arXiv:1702.03118](https://arxiv.org/abs/1702.03118).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

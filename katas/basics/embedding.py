@@ -29,6 +29,8 @@
 #
 # **Builds on** linear. **Sources:** Mikolov et al. 2013: Efficient estimation of word representations,
 # [arXiv:1301.3781](https://arxiv.org/abs/1301.3781).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

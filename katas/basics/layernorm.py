@@ -29,6 +29,8 @@
 #
 # **Builds on** rmsnorm. **Sources:** Ba, Kiros, Hinton 2016: Layer normalization,
 # [arXiv:1607.06450](https://arxiv.org/abs/1607.06450).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

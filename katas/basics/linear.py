@@ -26,6 +26,8 @@
 #
 # **Sources:** Glorot, Bengio 2010: Understanding the difficulty of training deep feedforward neural networks,
 # https://proceedings.mlr.press/v9/glorot10a.html.
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -24,6 +24,8 @@
 #
 # **Sources:** Zhang, Sennrich 2019: Root mean square layer normalization,
 # [arXiv:1910.07467](https://arxiv.org/abs/1910.07467).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -3,23 +3,11 @@
 #
 # $$\mathrm{softmax}(x)_i = \frac{e^{x_i}}{\sum_j e^{x_j}}$$
 #
-# `softmax` turns a row of scores into weights that are positive and sum to 1. The sum runs over one dimension, `dim`;
-# every other dimension is a batch. Written as above it overflows: $e^{89}$ is already too large for float32. Your
-# version must not.
+# `softmax` turns a row of scores into weights that are positive and sum to 1: what attention weighs its values with,
+# and what a classifier ends in. The sum runs over one dimension, `dim`; every other dimension is a batch. Written as
+# above it overflows: $e^{89}$ is too large for float32 already. Yours must not.
 #
-# **Write** `softmax(x, dim=-1)`. The result has the shape, dtype and device of `x`.
-#
-# - **Any finite input** gives finite weights: rows of 1e4, of -1e4, and entries of ±1e38 in float32. Large entries
-#   cost no accuracy: only their differences count.
-# - **An entry of `-inf`** gets weight exactly 0. The other weights, and all gradients, stay finite.
-# - **Every weight is accurate**, however small: do not clamp the gaps between entries. float64 in, float64 out;
-#   float32 accuracy is enough.
-# - **A row of only `-inf`** gives nan, as `torch.softmax` does. Do not hide it.
-# - **`dim`** may be any dimension of `x`, negative or not.
-# - **float16 and bfloat16** are computed in float32 and rounded once, at the end.
-# - **`x` is not modified.** It may be non-contiguous or expanded. Gradients flow back to it.
-# - **No loops** over rows or entries, and no tensor that grows faster than `x`.
-# - **Not graded:** adding something tiny to the sum, such as 1e-9. It is not needed, and in float32 it changes nothing.
+# **Write** `softmax(x, dim=-1)`, for `x` of any shape and any of its dimensions. The result has the shape of `x`.
 #
 # Not allowed: every softmax, log-softmax, logsumexp (the cumulative one too) or fused attention operation of PyTorch,
 # forwards or backwards.
@@ -29,6 +17,21 @@
 #
 # **Sources:** Blanchard, Higham, Higham 2021: Accurately computing the log-sum-exp and softmax functions; Milakov,
 # Gimelshein 2018: Online normalizer calculation for softmax, [arXiv:1805.02867](https://arxiv.org/abs/1805.02867).
+#
+# House rules hold: docs/house_rules.md.
+
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Extremes, Small weights, Empty rows, Half precision</summary>
+#
+# - **Extremes.** Any finite input gives finite weights: rows of 1e4 or -1e4, entries of ±1e38 in float32. Large entries
+#   cost no accuracy: only their differences count.
+# - **Small weights.** Every weight is accurate, however small, so that rows sum to 1: do not clamp the gaps between
+#   entries. An entry of `-inf` gets exactly 0, and the gradients stay finite.
+# - **Empty rows.** A row of only `-inf` gives nan, as `torch.softmax` does. Do not hide it.
+# - **Half precision.** float16 and bfloat16 are computed in float32, from the differences to the maximum on, and
+#   rounded once, at the end. A long row does not overflow.
+#
+# </details>
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

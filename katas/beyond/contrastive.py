@@ -33,6 +33,8 @@
 # **Builds on** cross_entropy. **Sources:** Radford et al. 2021: Learning Transferable Visual Models From Natural
 # Language Supervision, [arXiv:2103.00020](https://arxiv.org/abs/2103.00020); van den Oord et al. 2018: Representation
 # Learning with Contrastive Predictive Coding, [arXiv:1807.03748](https://arxiv.org/abs/1807.03748).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -47,6 +47,8 @@
 # **Builds on** mha, swiglu, rmsnorm. **Sources:** Xiong et al. 2020: On layer normalization in the transformer
 # architecture, [arXiv:2002.04745](https://arxiv.org/abs/2002.04745); Zhang, Sennrich 2019: Root mean square layer
 # normalization, [arXiv:1910.07467](https://arxiv.org/abs/1910.07467).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -57,6 +57,8 @@
 # [arXiv:1911.02150](https://arxiv.org/abs/1911.02150); Su et al. 2021: RoFormer,
 # [arXiv:2104.09864](https://arxiv.org/abs/2104.09864); Holtzman et al. 2019: The Curious Case of Neural Text
 # Degeneration, [arXiv:1904.09751](https://arxiv.org/abs/1904.09751).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -57,6 +57,8 @@
 # **Builds on** mha, block, lm. **Sources:** Radford et al. 2019: Language Models are Unsupervised Multitask Learners
 # (GPT-2); Karpathy 2019: A Recipe for Training Neural Networks, karpathy.github.io/2019/04/25/recipe; Vaswani et al.
 # 2017: Attention Is All You Need, [arXiv:1706.03762](https://arxiv.org/abs/1706.03762).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -33,6 +33,8 @@
 # [arXiv:1706.03762](https://arxiv.org/abs/1706.03762); Hendrycks, Gimpel 2016: Gaussian error linear units,
 # [arXiv:1606.08415](https://arxiv.org/abs/1606.08415); Srivastava et al. 2014: Dropout,
 # https://jmlr.org/papers/v15/srivastava14a.html.
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

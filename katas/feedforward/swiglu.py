@@ -38,6 +38,8 @@
 # **Builds on** linear, activations. **Sources:** Shazeer 2020: GLU variants improve transformer,
 # [arXiv:2002.05202](https://arxiv.org/abs/2002.05202); Touvron et al. 2023: LLaMA, section 2.2,
 # [arXiv:2302.13971](https://arxiv.org/abs/2302.13971).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -34,6 +34,8 @@
 # **Sources:** Baydin et al. 2015: Automatic Differentiation in Machine Learning: a Survey,
 # [arXiv:1502.05767](https://arxiv.org/abs/1502.05767); Paszke et al. 2019: PyTorch: An Imperative Style,
 # High-Performance Deep Learning Library, [arXiv:1912.01703](https://arxiv.org/abs/1912.01703).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example by differences, without any graph

@@ -38,6 +38,8 @@
 #
 # **Builds on** layernorm. **Sources:** Ioffe, Szegedy 2015: Batch normalization,
 # [arXiv:1502.03167](https://arxiv.org/abs/1502.03167).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -34,6 +34,8 @@
 # **Sources:** Dumoulin, Visin 2016: A guide to convolution arithmetic for deep learning,
 # [arXiv:1603.07285](https://arxiv.org/abs/1603.07285); PyTorch, torch.nn.functional.conv2d,
 # https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv2d.html.
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

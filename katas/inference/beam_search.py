@@ -36,6 +36,8 @@
 # **Builds on** sampling. **Sources:** Graves 2012: Sequence Transduction with Recurrent Neural Networks,
 # [arXiv:1211.3711](https://arxiv.org/abs/1211.3711); Wu et al. 2016: Google's Neural Machine Translation System (length
 # penalty), [arXiv:1609.08144](https://arxiv.org/abs/1609.08144).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -61,6 +61,8 @@
 # **Builds on** causal_attention, gqa. **Sources:** Shazeer 2019: Fast transformer decoding, one write-head is all you
 # need, [arXiv:1911.02150](https://arxiv.org/abs/1911.02150); Su et al. 2021: RoFormer,
 # [arXiv:2104.09864](https://arxiv.org/abs/2104.09864), section 3.4.
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

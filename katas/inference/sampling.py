@@ -48,6 +48,8 @@
 # **Builds on** softmax. **Sources:** Holtzman et al. 2019: The Curious Case of Neural Text Degeneration (top-p),
 # [arXiv:1904.09751](https://arxiv.org/abs/1904.09751); Nguyen et al. 2024: Turning Up the Heat, Min-p Sampling,
 # [arXiv:2407.01082](https://arxiv.org/abs/2407.01082).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

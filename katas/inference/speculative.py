@@ -38,6 +38,8 @@
 # **Builds on** sampling. **Sources:** Leviathan et al. 2022: Fast Inference from Transformers via Speculative Decoding,
 # [arXiv:2211.17192](https://arxiv.org/abs/2211.17192); Chen et al. 2023: Accelerating Large Language Model Decoding
 # with Speculative Sampling, [arXiv:2302.01318](https://arxiv.org/abs/2302.01318).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -37,6 +37,8 @@
 # **Builds on** flash_attention. **Sources:** Dao 2023: FlashAttention-2, algorithm 2,
 # [arXiv:2307.08691](https://arxiv.org/abs/2307.08691); Dao et al. 2022: FlashAttention, appendix B,
 # [arXiv:2205.14135](https://arxiv.org/abs/2205.14135).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

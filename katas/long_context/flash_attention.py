@@ -40,6 +40,8 @@
 # **Builds on** softmax, sdpa. **Sources:** Dao et al. 2022: FlashAttention: Fast and Memory-Efficient Exact Attention,
 # [arXiv:2205.14135](https://arxiv.org/abs/2205.14135); Milakov and Gimelshein 2018: Online normalizer calculation for
 # softmax, [arXiv:1805.02867](https://arxiv.org/abs/1805.02867).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

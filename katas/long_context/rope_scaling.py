@@ -44,6 +44,8 @@
 # **Builds on** rope. **Sources:** Peng et al. 2023: YaRN, Efficient Context Window Extension of Large Language Models,
 # [arXiv:2309.00071](https://arxiv.org/abs/2309.00071); Grattafiori et al. 2024: The Llama 3 Herd of Models,
 # [arXiv:2407.21783](https://arxiv.org/abs/2407.21783).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

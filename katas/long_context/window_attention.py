@@ -50,6 +50,8 @@
 # **Builds on** causal_mask, sdpa. **Sources:** Xiao et al. 2023: Efficient Streaming Language Models with Attention
 # Sinks, [arXiv:2309.17453](https://arxiv.org/abs/2309.17453); OpenAI 2025: gpt-oss-120b and gpt-oss-20b Model Card,
 # [arXiv:2508.10925](https://arxiv.org/abs/2508.10925).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -37,6 +37,8 @@
 # **Builds on** softmax. **Sources:** Szegedy et al. 2015: Rethinking the Inception Architecture (label smoothing),
 # [arXiv:1512.00567](https://arxiv.org/abs/1512.00567); Chowdhery et al. 2022: PaLM (z-loss),
 # [arXiv:2204.02311](https://arxiv.org/abs/2204.02311).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

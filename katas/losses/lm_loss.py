@@ -37,6 +37,8 @@
 # **Builds on** cross_entropy, lm. **Sources:** Radford et al. 2018: Improving Language Understanding by Generative
 # Pre-Training, https://openai.com/index/language-unsupervised/; transformers, ForCausalLMLoss,
 # https://github.com/huggingface/transformers.
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

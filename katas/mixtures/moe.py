@@ -38,6 +38,8 @@
 # **Builds on** router, swiglu. **Sources:** Jiang et al. 2024: Mixtral of Experts,
 # [arXiv:2401.04088](https://arxiv.org/abs/2401.04088); Shazeer et al. 2017: Outrageously Large Neural Networks,
 # [arXiv:1701.06538](https://arxiv.org/abs/1701.06538).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -45,6 +45,8 @@
 # [arXiv:2101.03961](https://arxiv.org/abs/2101.03961); Wang et al. 2024: Auxiliary-Loss-Free Load Balancing,
 # [arXiv:2408.15664](https://arxiv.org/abs/2408.15664); DeepSeek-AI 2024: DeepSeek-V3,
 # [arXiv:2412.19437](https://arxiv.org/abs/2412.19437).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

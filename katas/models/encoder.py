@@ -55,6 +55,8 @@
 # **Builds on** encoder_layer, absolute_positions, embedding. **Sources:** Devlin et al. 2018: BERT,
 # [arXiv:1810.04805](https://arxiv.org/abs/1810.04805); Vaswani et al. 2017: Attention is all you need,
 # [arXiv:1706.03762](https://arxiv.org/abs/1706.03762).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

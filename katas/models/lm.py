@@ -64,6 +64,8 @@
 # **Builds on** rope, rmsnorm, gqa, swiglu, causal_attention, block. **Sources:** Touvron et al. 2023: LLaMA,
 # [arXiv:2302.13971](https://arxiv.org/abs/2302.13971); Su et al. 2021: RoFormer,
 # [arXiv:2104.09864](https://arxiv.org/abs/2104.09864).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

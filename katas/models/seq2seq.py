@@ -57,6 +57,8 @@
 #
 # **Builds on** encoder_layer, decoder_layer, absolute_positions. **Sources:** Vaswani et al. 2017: Attention is all you
 # need, [arXiv:1706.03762](https://arxiv.org/abs/1706.03762).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -42,6 +42,8 @@
 # **Sources:** Loshchilov, Hutter 2017: Decoupled weight decay regularization,
 # [arXiv:1711.05101](https://arxiv.org/abs/1711.05101); Kingma, Ba 2014: Adam, a method for stochastic optimization,
 # [arXiv:1412.6980](https://arxiv.org/abs/1412.6980).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

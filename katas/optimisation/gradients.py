@@ -37,6 +37,8 @@
 #
 # **Sources:** Pascanu, Mikolov, Bengio 2012: On the difficulty of training recurrent neural networks,
 # [arXiv:1211.5063](https://arxiv.org/abs/1211.5063).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

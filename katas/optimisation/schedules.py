@@ -37,6 +37,8 @@
 # **Sources:** Loshchilov and Hutter 2017: SGDR: Stochastic Gradient Descent with Warm Restarts,
 # [arXiv:1608.03983](https://arxiv.org/abs/1608.03983); Hägele et al. 2024: Scaling Laws and Training Beyond Fixed
 # Durations (stable and decay), [arXiv:2405.18392](https://arxiv.org/abs/2405.18392).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -35,6 +35,8 @@
 # **Builds on** embedding. **Sources:** Vaswani et al. 2017: Attention is all you need, section 3.5,
 # [arXiv:1706.03762](https://arxiv.org/abs/1706.03762); Devlin et al. 2018: BERT,
 # [arXiv:1810.04805](https://arxiv.org/abs/1810.04805).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

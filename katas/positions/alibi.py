@@ -31,6 +31,8 @@
 #
 # **Builds on** causal_mask. **Sources:** Press, Smith, Lewis 2021: Train short, test long,
 # [arXiv:2108.12409](https://arxiv.org/abs/2108.12409).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

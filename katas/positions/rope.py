@@ -44,6 +44,8 @@
 # The row `[1, 0, 1, 0]` at position 3 becomes `[cos 3, sin 3, cos 0.3, sin 0.3]` = `[-0.990, 0.141, 0.955, 0.296]`.
 #
 # **Sources:** Su et al. 2021: RoFormer, [arXiv:2104.09864](https://arxiv.org/abs/2104.09864), section 3.4.2.
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

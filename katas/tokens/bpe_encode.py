@@ -34,6 +34,8 @@
 # **Builds on** bpe_train. **Sources:** Sennrich, Haddow, Birch 2015: Neural Machine Translation of Rare Words with
 # Subword Units, [arXiv:1508.07909](https://arxiv.org/abs/1508.07909); Radford et al. 2019: Language Models are
 # Unsupervised Multitask Learners (byte-level BPE), https://github.com/openai/gpt-2.
+#
+# House rules hold: docs/house_rules.md.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

@@ -12,8 +12,7 @@ from dojo.cli.commands.declared import MAINTAIN, argument, command, flag
     "make stubs and notebooks from the masters",
     flag(
         "--check",
-        help="write nothing; say what is stale, and which claims have no check and which checks no claim; "
-        "then exit with 1",
+        help="write nothing; say what is stale and what a statement, its checks or questions lack; then exit with 1",
     ),
     examples=(("", ""), ("--check", "")),
 )
@@ -24,14 +23,17 @@ def build(args: argparse.Namespace) -> int:
     print("\n".join(said or ["stubs and notebooks are what the masters give"]))
     if not args.check:
         return 0
-    from dojo.grading import claims
+    from dojo.grading import topics
 
     found = catalog.katas().values()
-    loose = [end for kata in found for end in claims.loose_ends(kata)]
-    print("\n".join([*loose, f"{len(loose)} claims without a check or checks without a claim"]))
-    faults = [fault for kata in found for fault in master.question_faults(kata)]
-    print("\n".join([*faults, f"{len(faults)} faults of the questions of interviewers"]))
-    return 0 if clean and not loose and not faults else 1
+    faults = {
+        "faults of statements": [fault for kata in found for fault in master.statement_faults(kata)],
+        "topics without a check, or checks without a topic": [end for kata in found for end in topics.loose_ends(kata)],
+        "faults of the questions of interviewers": [fault for kata in found for fault in master.question_faults(kata)],
+    }
+    for what, each in faults.items():
+        print("\n".join([*each, f"{len(each)} {what}"]))
+    return 0 if clean and not any(faults.values()) else 1
 
 
 @command(

@@ -26,12 +26,18 @@ def list_(args: argparse.Namespace) -> int:
     return katas.show_list()
 
 
-@command(SOLVE, "show what a kata asks for", KATA, examples=(("rope", ""),))
+@command(
+    SOLVE,
+    "show what a kata asks for",
+    KATA,
+    flag("--contract", help="what a reviewer would insist on, by topics"),
+    examples=(("rope", ""),),
+)
 def show(args: argparse.Namespace) -> int:
     from dojo.cli import katas
     from dojo.cli.selection import selected_one
 
-    return katas.show_statement(selected_one(args.name))
+    return katas.show_statement(selected_one(args.name), args.contract)
 
 
 @command(

@@ -206,7 +206,7 @@ def write_code(
     for name in held.katas:
         kata = known[name]
         print(filled(f"\n{kata.title}: {held.asks(name)} {kata.say(held.path(name))}\n", sys.stdout), flush=True)
-        screen.markdown(master.statement(kata))
+        screen.markdown(master.ask(kata))
     runner = Runner(held, grader, screen)
     files = " and ".join(known[name].say(held.path(name)) for name in held.katas)
     told = SILENT if held.silent else f"Every save of {files} is graded."

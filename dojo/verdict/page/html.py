@@ -80,7 +80,8 @@ def failures(checks: list[dict[str, Any]]) -> str:
 
 def failure(check: dict[str, Any], shared: list[dict[str, Any]], opened: bool) -> str:
     """A failed check: the known bug that it equals, its pictures, its message, and the checks that share its cause."""
-    name = f"{check['tier']} · {readable(check['name'], check['outcome'] == 'wrong')}: {check['outcome']}"
+    topic = f" · {check['topic']}" if check.get("topic") else ""
+    name = f"{check['tier']}{topic} · {readable(check['name'], check['outcome'] == 'wrong')}: {check['outcome']}"
     bug = check.get("diagnosis")
     diagnosis = f'<p class="diagnosis">equals <b>{esc(bug)}</b></p>' if bug else ""
     pictured = pictures(check["picture"]) if check.get("picture") else ""

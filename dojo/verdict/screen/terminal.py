@@ -181,7 +181,7 @@ class Screen:
         found, seen, told = causes(shown), set[str](), 0
         for cause in found[:full]:
             before, others = len(self._rows), min(len(found) - told - 1, BRIEF_CAUSES + 1)
-            self._heading(cause.check, "  ", f"{cause.check.tier} · ")
+            self._heading(cause.check, "  ", _before(cause.check))
             room = rows - len(self._rows)
             of = (cause.check, seen, "  ", self._width, cause.also)
             told_of = (
@@ -195,7 +195,7 @@ class Screen:
             told += 1
         for cause in found[told : told + BRIEF_CAUSES]:
             before = len(self._rows)
-            self._heading(cause.check, "  ", f"{cause.check.tier} · ", short=True)
+            self._heading(cause.check, "  ", _before(cause.check), short=True)
             if len(self._rows) + (cause is not found[-1]) > rows:  # how many more there are takes a line
                 del self._rows[before:]
                 break
@@ -257,6 +257,11 @@ def _shown(checks: list[Check]) -> list[Check]:
 
 def _passed(checks: Sequence[Check]) -> int:
     return sum(check.outcome.harmless for check in checks)
+
+
+def _before(check: Check) -> str:
+    """Tier and topic, as they stand before a check's name."""
+    return "".join(f"{each} · " for each in (check.tier, check.topic) if each)
 
 
 def _next(v: Verdict) -> str:

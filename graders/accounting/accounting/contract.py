@@ -129,11 +129,3 @@ class TestKvCacheBytes(CountContract):
         "batch and width multiply": [(SHARED, 7, 3), (SHARED, 7, 3, 2), (SHARED, 7, 1, 4), (SHARED, 7, 5, 1)],
     }
     edges = {"any configuration": lambda d: [(c, seq, 3, 4) for seq, c in enumerate(random_sizes(d), 1)]}
-
-
-CLAIMS = {  # words of the statement, and the checks that hold them
-    "parameter_count": "parameter_count",
-    "forward_flops": "forward_flops",
-    "kv_cache_bytes": "kv_cache_bytes",
-    "Sizes are multiplied": "multiplied_and_not_counted",
-}

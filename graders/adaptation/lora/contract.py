@@ -256,15 +256,3 @@ class TestLoRALinear(ModuleContract):
         name, size = max(made.items(), key=lambda item: item[1], default=("", 0))
         if size >= 4 * 64 * 48:
             too_much("no tensor of out_features × in_features entries is made", f"{name} made one")
-
-
-CLAIMS = {
-    "lora_a` starts": "new_layer_starts|lora_a_starts",
-    r"\*\*`forward\(x\)`": "values|multiplied_out",
-    r"\*\*`merge\(\)`": "merge_adds|uses_the_weight_alone|merged_in_its_dtype",
-    r"\*\*`unmerge\(\)`": "unmerge_takes",
-    "Gradients flow": "flow_to_x",
-    r"\*\*In place": "same_frozen|merged_in_its_dtype",
-    r"\*\*Again": "again_does_nothing",
-    "A `ValueError`": "refused",
-}

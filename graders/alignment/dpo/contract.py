@@ -222,12 +222,3 @@ class TestDpoLoss(Contract):
                     value,
                     sentence=f"{name}={value} is refused",
                 )
-
-
-CLAIMS = {
-    "`sequence_logprobs": "sequence_logprobs::test_values",
-    "`dpo_loss": "dpo_loss::test_values",
-    "No response|left out": "sequence_logprobs::test_hard_cases",
-    "reference is constant": "dpo_loss::test_gradients",
-    "Margins": "dpo_loss::test_hard_cases",
-}

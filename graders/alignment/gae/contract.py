@@ -140,10 +140,3 @@ class TestGae(Contract):
                 named, sentence = {name: value}, f"{name}={value} is refused"
                 args = rewards, values, dones, last
                 assert_raises(lambda a=args, n=named: function.request(a, n), value, sentence=sentence)
-
-
-CLAIMS = {
-    "Behind the last step": "values_match",
-    "`dones`|`returns`": "values_match|hard_cases",
-    "constants for": "gradients",
-}

@@ -304,12 +304,3 @@ class TestGrpoLoss(Contract):
         refused("a missing max_len for 'constant'", None, "max_len", aggregate="constant")
         for length in (0, -3):
             refused(f"max_len={length}", length, aggregate="constant", max_len=length)
-
-
-CLAIMS = {
-    "`group_advantages` takes|`group_advantages`\\*\\* takes": "group_advantages",
-    "A group of one": "equal_rewards|group_advantages.*hard_cases",
-    "`aggregate`\\*\\* says|`beta` 0": "grpo_loss.*values_match|grpo_loss.*hard_cases",
-    "A sequence without|leaves out|Unlikely": "grpo_loss.*hard_cases",
-    "Constants": "grpo_loss.*gradients|grpo_loss.*hard_cases",
-}

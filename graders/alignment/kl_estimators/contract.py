@@ -262,13 +262,3 @@ class TestKlExact(KLContract):
         for bad in (*wrong, ref_logits.transpose(0, 1), ref_logits.flatten(0, 1)):
             self.refused(attempt, logits, bad)
         self.refused(attempt, logits, ref_logits[..., :1])
-
-
-CLAIMS = {
-    "`token_logprobs": "token_logprobs::test_values",
-    "`kl_estimates": "kl_estimates::test_(values|unlikely)",
-    "`kl_exact": "kl_exact::test_values",
-    "class of probability 0": "hard_cases",
-    "Infinity": "gives_infinity",
-    "mean of": "mean_of_k3",
-}

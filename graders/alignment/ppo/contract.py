@@ -232,10 +232,3 @@ class TestValueLoss(MaskedLoss):
         values = old + cls.moved(d, (batch, seq), clip, clip)
         tensors = {"values": values, "old_values": old, "returns": returns}
         return cls.masked(d, tensors, kept, dead, garbage, settings)
-
-
-CLAIMS = {
-    "One mean": "values_match",
-    "Constants": "gradients|hard_cases",
-    "leaves out|Nothing kept|Unlikely": "hard_cases",
-}

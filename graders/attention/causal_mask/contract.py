@@ -42,9 +42,3 @@ class TestCausalMask(GeneratorContract):
                 placed = attempt.causal_mask(3, 5, device=device).is_meta
             if not placed:
                 fail("the mask is on the device that is asked for", "it stayed on the CPU")
-
-
-CLAIMS = {  # words of the statement, and the checks that hold them
-    "Result": "lower_triangular|the_device|queries_are_the_last",
-    "negative length": "ValueError",
-}

@@ -19,8 +19,3 @@ class TestMultiQueryAttention(AttentionContract):
         copies = sorted({"aten::repeat", "aten::repeat_interleave", "aten::tile"} & set(ran))
         if copies:
             fail("one key and one value head serve all by broadcasting, not by copies", f"ran: {', '.join(copies)}")
-
-
-CLAIMS = {  # words of the statement, and the checks that hold them
-    "Do not repeat": "by_broadcasting",
-}

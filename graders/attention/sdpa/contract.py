@@ -127,8 +127,3 @@ class TestScaledDotProductAttention(SoftmaxContract):
         before, after = (self.run(attempt, "keys_hidden", each) for each in (made, made.with_inputs(**changed)))
         if before.shape != after.shape or not torch.allclose(before, after, atol=1e-5):
             fail("what the mask hides has no influence", "keys 4 to 6 changed what the queries get")
-
-
-CLAIMS = {  # words of the statement, and the checks that hold them
-    "Leading dimensions broadcast": "hard_cases|leading_dimensions",
-}

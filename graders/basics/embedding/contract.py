@@ -118,6 +118,3 @@ class TestEmbedding(ModuleContract):
         rows = [] if weight is None else (weight == 0).all(-1).nonzero().flatten().tolist()
         if rows:
             fail("every row is drawn, none starts as zeros", f"rows of zeros: {rows}")
-
-
-CLAIMS = {"no ids": "no_ids"}

@@ -57,9 +57,3 @@ class TestLayerNorm(NormContract):
         sentence = "half precision has its mean taken, and subtracted, in float32"
         told = "a mean of 100 and a spread of 2"
         self.plain(attempt, self.call(draw, shape=(8,), d_model=64, std=2.0, offset=100.0), told, dtype, sentence, 1e-3)
-
-
-CLAIMS = {  # words of the statement, and the checks that hold them
-    "varepsilon": "values",
-    "Accuracy": "ten_thousand_spreads",
-}

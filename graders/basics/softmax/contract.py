@@ -84,6 +84,12 @@ class TestSoftmax(Contract):
     axes = {"x": "batch rows columns", "result": "batch rows columns"}
     ban = Ban(r"softmax|log\w*sumexp|scaled_dot_product|_attention", tuple(IN_PYTHON.split()))
     rounded_once = True
+    holds = {
+        "Extremes": ("test_large_entries", "test_any_finite_input"),
+        "Small weights": ("test_every_weight_is_accurate", "test_rows_sum_to_one"),
+        "Empty rows": ("test_a_row_of_only_minus_infinity",),
+        "Half precision": ("test_half_precision", "test_the_sum_of_a_long_row", "test_differences_to_the_maximum"),
+    }
     cases = {
         "one_row": {"shape": (5,)},
         "rows_of_different_scale": {"shape": (3, 7), "scale": [[0.1], [5.0], [40.0]]},
@@ -204,11 +210,3 @@ class TestSoftmax(Contract):
         allowed = 0.51 * torch.finfo(dtype).eps * exact
         with self.case_context(attempt, "64 entries", call):
             match(got, exact, allowed, "exponentials and sums stay in float32 until the end", self.axes["result"])
-
-
-CLAIMS = {  # words of the statement, and the checks that hold them
-    "finite input": "finite_input|large_entries|long_row",
-    "weight is accurate": "however_small|to_the_maximum|sum_to_one",
-    "only `-inf`": "minus_infinity",
-    "`dim`": "values|by_name",
-}

@@ -174,11 +174,3 @@ class TestClipLoss(Contract):
             sentence = f"shapes {', '.join(str(tuple(each.shape)) for each in args)} are refused"
             said = (f"({shape}", f"[{shape}")
             assert_raises(lambda args=args: attempt.clip_loss.request(tuple(args), {}), said, sentence=sentence)
-
-
-CLAIMS = {
-    "CLIP learns from": "one_pair",
-    "Directions": "hard_cases|counts_as_1e_12",
-    "The scale": "values_match|hard_cases",
-    "`log_scale` may be": "scale_is_computed",
-}

@@ -138,8 +138,3 @@ class TestDecoderLayer(NormedContract, HeadsContract, DropoutContract, SoftmaxCo
         first, long = made.with_inputs(x=made.inputs["x"][:, :5]), self.run(attempt, "2,100 tokens", made)
         got = {"result": (long[:, :5] if long.dim() > 1 else long).to(attempt.device)}
         self.compare(attempt, draw, "the first of 2,100 tokens", first, got)
-
-
-CLAIMS = {  # words of the statement, and the checks that hold them
-    "Causal": "target_of_any_length",
-}

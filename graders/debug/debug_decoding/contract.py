@@ -28,17 +28,6 @@ from dojo.contracts import (
 
 APART = 2e-3  # how far draws and filters lie from any border, in probability
 VOCAB, END = 11, 1
-CLAIMS = {
-    r"`Cache\(": "Cache",
-    r"`attend\(": "Attend",
-    r"`Model\(": "Model::test_(values|holds)",
-    r"`generate\(": "rows|written",
-    "Each token": "drawn",
-    "ends a row": "ends",
-    "The test accepts": "test_accepts",
-    "The test rejects": "test_rejects",
-    "three lines": "few_lines",
-}
 KEPT = {"test_values_match_the_definition", "test_holds_exactly_the_parameters_of_the_contract"}
 OFF = {
     check: "the program is given: it is mended and not written" for check in dir(ModuleContract) if check[:5] == "test_"

@@ -24,16 +24,6 @@ from dojo.contracts import (
 )
 from dojo.judge.proxy import Module
 
-CLAIMS = {
-    r"`attend\(": "attend",
-    r"`Block\(": "Block",
-    r"`MiniGPT\(": "MiniGPT",
-    r"`loss\(": "loss",
-    r"`train\(": "train|step|dropout|gradient",
-    "The test accepts": "test_accepts",
-    "The test rejects": "test_rejects",
-    "three lines": "few_lines",
-}
 KEPT = {
     "test_values_match_the_definition",
     "test_gradients_match_the_definition",

@@ -79,9 +79,3 @@ class TestSwiGLU(ModuleContract):
         shape = (batch, seq) if shape is None else shape
         init = {"d_model": d_model, "d_ff": d_ff}
         return Call({"x": offset + d.normal(*shape, d_model)}, init, cls.params(d, init, w1=logit_scale))
-
-
-CLAIMS = {  # words of the statement, and the checks that hold them
-    "hidden_size": "hidden_size",
-    "d_ff": "values|hidden_size",
-}

@@ -199,16 +199,3 @@ class TestValue(GeneratorContract):
             "time grows with the number of Values, and not with the ways through the graph",
             ((("leaf", 0.5), ("again", 200, HALF), ("backward", -1)),),
         )
-
-
-CLAIMS = {  # words of the statement, and the checks that hold them
-    "Operators:": "slopes_of_any_other|each_operator|numbers_may_stand|what_was_computed|any_program",
-    "Powers:": "powers|any_program|as_a_power|power_of_0",
-    "Functions:": "small_slope|functions|relu|what_was_computed|any_program",
-    r"\*\*`backward\(\)`": "one_may_go_back|was_not_made_of|any_program|second_call|go_on_computing",
-    "Each of these": "was_not_made_of",
-    "used more than once": "are_summed|sum_of_all|any_program|not_with_ways|second_call|go_|chains_of",
-    "Called again": "stands_in|second_call|go_on_computing|go_back|any_program",
-    "Chains of": "chains_of",
-    "Time": "not_with_ways",
-}

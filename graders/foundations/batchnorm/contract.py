@@ -279,14 +279,3 @@ def moved(calls: list[Call], of: Callable[[Tensor], Tensor] = torch.clone) -> di
         for name, values in batch.items():
             found[name] = (1 - momentum) * found[name] + momentum * of(torch.tensor([*values], dtype=torch.float64))
     return found
-
-
-CLAIMS = {
-    "Training": "values|gradients",
-    "Running statistics": "running_statistics",
-    "Evaluation": "evaluation",
-    "Buffers": "holds_exactly|starts_as|state_dict",
-    "Parameters": "starts_as",
-    "Accuracy": "hard_cases|far_from_zero",
-    "Gradients": "no_graph",
-}

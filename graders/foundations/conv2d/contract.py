@@ -197,10 +197,3 @@ class TestConv2d(Contract):
         ):
             args = tuple(v.to(attempt.device) if isinstance(v, Tensor) else v for v in args)
             assert_raises(lambda a=args: attempt.conv2d.request(a, {}), *values, sentence=f"{told} is refused")
-
-
-CLAIMS = {
-    "Size|flipped|Padding|Groups|The bias|`stride`": "values",
-    "Dtype": "in_float32",
-    "Cost": "operation_count",
-}

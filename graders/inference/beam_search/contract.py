@@ -273,15 +273,3 @@ def _alternating(calls: list[Search]) -> list[Search]:
     first, *others = calls
     same = [(each[0]._replace(eos=first[4]), *first[1:]) for each in others]
     return [first, *(each for each in same if clear(each, ties=False)), first]
-
-
-CLAIMS = {
-    r"\*\*The model\*\*": "candidates_stay|step_is_called",
-    "The beam|A round|Each call": "::(?!.*refused)",
-    "It ends": "none_is_live|step_is_called",
-    "The answer": "power_of_the_length|wide_beam|greedy_search_misses",
-    "Of equal sums": "of_equal_sums",
-    "`-inf`": "impossible|empty_beam",
-    r"\*\*The prompt": "continued|left_as_it_was",
-    "called once a round": "step_is_called",
-}

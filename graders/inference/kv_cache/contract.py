@@ -490,22 +490,3 @@ class TestCachedAttention(SoftmaxContract, HeadsContract):
             seen = f"{flops[0]} operations behind 40 tokens, {flops[1]} behind 400; {attended} more are for attention"
             sentence = "a call on one token computes the projections of one token"
             too_much(sentence, seen)
-
-
-CLAIMS = {
-    r"\*\*`length`\*\*": "all_tokens_so_far|truncate_forgets|outside_of_the_length|any_cut",
-    r"\*\*`append\(k, v\)`": "all_tokens_so_far",
-    r"\*\*Inputs are": "append_copies",
-    r"\*\*It copies": "append_copies|is_a_copy",
-    r"\*\*`truncate\(length\)`": "truncate_forgets|rollback|outside_of_the_length",
-    r"\*\*`device` and": "dtype_and_the_device",
-    r"\*\*Room\*\*": "costs_the_same",
-    r"\*\*Without a cache": "values_match",
-    r"\*\*With a cache": "any_cut",
-    r"\*\*Any way": "any_cut|rollback|in_turn",
-    r"\*\*Cost": "one_tokens_projections|operation_count",
-    r"\*\*Dtype": "with_a_cache_matches",
-    r"\*\*Errors of the cache": "max_len_tokens|do_not_fit|outside_of_the_length",
-    r"\*\*Errors of the module": "max_seq_len_on|even|must_divide",
-    r"\*\*After an error": "max_len_tokens|do_not_fit|outside_of_the_length|max_seq_len_on",
-}

@@ -296,16 +296,3 @@ class TestSample(Contract):
             sentence = f"a uniform number of {value} is refused"
             args = (call.inputs["logprobs"], uniform)
             assert_raises(lambda a=args: attempt.sample.request(a, {}), told, sentence=sentence)
-
-
-CLAIMS = {
-    "The order": "next_token_logprobs.*(values|hard_cases)",
-    "`top_k`|`min_p`": "next_token_logprobs.*(values|hard_cases)",
-    "`top_p`": "next_token_logprobs.*(values|hard_cases)|top_p_of_one",
-    "Of equal logits": "equal_logits",
-    r"`temperature=0`": "values|hard_cases|out_of_range",
-    "A logit of `-inf`": "hard_cases",
-    r"\*\*`sample`": "share|ends|sample.*values",
-    "Half precision": "half_precision|anew|float64|float16",
-    "No loops": "operation_count",
-}

@@ -239,12 +239,3 @@ def _on_grid(d: Draw, borders: Tensor, allowed: Tensor) -> Tensor:
     near = (GRID[:, None] - borders.unsqueeze(-2)).abs().amin(-1)
     score = torch.where(near > APART, 1.0 + d.uniform(*near.shape), near.float())
     return GRID[torch.where(allowed, score, near.float() - 9.0).argmax(-1)]
-
-
-CLAIMS = {
-    r"One more token|It is drawn": "values|hard_cases|distribution_of_the_target|the_ends",
-    "A draft token is accepted": "values|hard_cases|distribution_of_the_target|the_ends|both_models",
-    "A residual that sums": "residual_of_zeros",
-    "`lengths`": "values|hard_cases",
-    "No loops": "operation_count",
-}

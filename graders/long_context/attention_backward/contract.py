@@ -176,11 +176,3 @@ class TestAttentionBackward(Contract):
         tensors = tuple(call(draw, q_len=5, k_len=3).inputs.values())
         sentence = "causal attention of 5 queries to 3 keys is refused"
         assert_raises(lambda: attempt.attention_backward.request((*tensors, True), {}), 5, 3, sentence=sentence)
-
-
-CLAIMS = {
-    "`causal`\\*\\* lets": "values|hard_cases",
-    "`out` and `lse`": "hard_cases",
-    "No graph": "carry_no_graph|global_state",
-    "Dtype": "rounded_to_half|half_precision",
-}

@@ -209,13 +209,3 @@ class TestFlashAttention(SoftmaxContract):
         if many - more > 1.25 * 2 * (more - few):
             seen = f"{few} operations with 4 blocks, {more} with 8 and {many} with 16"
             too_much("each block takes as many operations, forward and backward", seen)
-
-
-CLAIMS = {
-    r"\*\*Blocks": "values|hard_cases",
-    "`causal`\\*\\* lets": "values|hard_cases",
-    "Large scores": "hard_cases",
-    "Both results": "gradients",
-    r"\*\*Memory": "larger_than_a_block",
-    r"\*\*Operations": "operation_count|blocks_alone",
-}

@@ -160,12 +160,3 @@ class TestYarnFrequencies(RecipeContract):
         }
     )
     growth = {"d_k": lambda n: (2 * n, 1e4, 4.0, 1000)}
-
-
-CLAIMS = {  # words of the statement, and the checks that hold them
-    "Frequencies": "ntk_frequencies::|llama3_frequencies::",
-    "YaRN": "yarn_frequencies::",
-    "bounds of YaRN": "bounds_are_rounded",
-    "factor of 1": "changes_nothing",
-    "whose message": "ValueError",
-}

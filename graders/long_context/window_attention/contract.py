@@ -259,13 +259,3 @@ class TestAttentionWithSinks(SoftmaxContract):
             args = (q, k, v, draw.normal(length))
             sentence = f"{length} sink_logits for 3 heads are a ValueError"
             assert_raises(lambda a=args: attempt.attention_with_sinks.request(a, {}), length, sentence=sentence)
-
-
-CLAIMS = {  # words of the statement, and the checks that hold them
-    "Result": "window_mask::test_values|the_device|queries_are_the_last",
-    "Who sees whom": "window_counts|queries_are_the_last|stay_visible|behind_itself",
-    "negative length": "ValueError",
-    "`sink_logits`": "attention_with_sinks::test_values|hard_cases|beside_half",
-    "broadcast": "hard_cases",
-    "that are more or fewer": "refused",
-}

@@ -201,13 +201,3 @@ class TestCrossEntropy(Contract):
         if size > most:
             seen = f"{name} made {size} bytes for logits of {most // 8} elements"
             too_much("no tensor has more elements than logits", seen)
-
-
-CLAIMS = {
-    "Nothing kept": "nothing_kept",
-    "Large logits": "large_logits",
-    "logit of `-inf`": "minus_infinity",
-    "`ignore_index`": "values_match|hard_cases",
-    "`label_smoothing`|`z_loss`": "values_match|hard_cases",
-    "No loops": "operation_count|more_elements",
-}

@@ -130,10 +130,3 @@ class TestLmLoss(Contract):
         shape, fits = ", ".join(map(str, bad.shape)), tuple(args[0].shape)
         sentence = f"{name} of shape {tuple(bad.shape)} for logits of shape {fits} are refused"
         assert_raises(lambda: function.request(args, {}), (f"({shape}", f"[{shape}"), sentence=sentence)
-
-
-CLAIMS = {
-    "The shift": "values_match",
-    "`loss_mask`|`num_tokens`": "values_match|hard_cases",
-    "Nothing kept|left out": "hard_cases",
-}

@@ -167,12 +167,3 @@ class TestMixtureOfExperts(ModuleContract):
         if made[1][1] > 1.6 * made[0][1]:
             seen = f"{made[0][1]:,} elements were made with 8 experts, {made[1][1]:,} with 16"
             too_much("twice as many experts cost the same", seen)
-
-
-CLAIMS = {
-    "The router|Each expert": "values|gradients|weight_one",
-    "No token is dropped": "values|order_of_tokens",
-    "An expert without tokens": "gradients",
-    r"\*\*Cost": "cost_no_more|operation_count",
-    "stays in it": "uses_only",
-}

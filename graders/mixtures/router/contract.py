@@ -385,16 +385,3 @@ class TestUpdateBias(RouterContract):
         experts = torch.tensor([[0, 1]] * 2 + [[1, 0]] * 4 + [[2, 3], [3, 4], [4, 2]] * 3)  # 2/15 + 4/15 ≠ 2/5
         call = Call({"bias": draw.normal(5), "experts": experts, "rate": 0.5})
         self.verify(attempt, draw, "all of five experts have the mean load", call)
-
-
-CLAIMS = {
-    r"\*\*`route": "Testroute::.*(values|weight_of_one)",
-    r"\*\*`balance_loss": "balance_loss.*(values|gradients|lose_one)",
-    r"\*\*`biased_route": "biased_route.*(values|chooses)",
-    r"\*\*Weights of": "biased_route.*(values|gradients|chooses)",
-    r"\*\*Groups": "biased_route.*(values|hard_cases)",
-    r"\*\*`update_bias": "update_bias.*(values|mean_load)",
-    "Of equal experts": "lower_id",
-    "No loops": "operation_count",
-    "stays in it": "uses_only",
-}

@@ -312,19 +312,3 @@ def spacing(value: Tensor, dtype: torch.dtype) -> Tensor:
     """From one number of this dtype to the next, where these lie."""
     info = torch.finfo(dtype)
     return info.eps * 2 ** value.abs().clamp_min(info.smallest_normal).log2().floor()
-
-
-CLAIMS = {
-    r"\*\*`params`": "values_match|groups_have",
-    r"\*\*`param_groups`": "groups_have|read_anew",
-    r"\*\*`step\(\)`": "values_match",
-    "counts": "values_match|without_a_gradient",
-    "of None": "without_a_gradient",
-    "In place": "writes_values|where_they_lie",
-    "zero_grad": "writes_values",
-    "float16": "rounded_once|float64",
-    r"\$m\$ and \$v\$ start": "any_size_and_betas",
-    "non-contiguous": "operation_count|any_memory_layout|much_larger",
-    "A `ValueError`": "refused",
-    "Not allowed": "uses_only",
-}

@@ -253,16 +253,3 @@ class TestAccumulateGradients(Contract):
         sentence = "microbatches of 4 and of 3 gradients are refused"
         for counts in ([2, 3], [2, 0]):
             assert_raises(lambda c=counts: function.request(([long, short[:3]], c), {}), 4, 3, sentence=sentence)
-
-
-CLAIMS = {
-    r"`grads` of `clip": "clip_by_global_norm.*(values|different_dtypes|norm_zero)",
-    r"\*\*`norm`\*\*": "clip_by_global_norm.*(values|different_dtypes|norm_zero)",
-    "What need not be clipped": "bit_for_bit",
-    "Squares": "near_300|half_precision",
-    r"`grads` of `acc": "accumulate_gradients.*values",
-    "count 0": "without_tokens|no_tokens",
-    r"\*\*None\*\*": "accumulate_gradients.*values",
-    "No loops": "operation_count",
-    "A `ValueError`": "refused",
-}

@@ -181,14 +181,3 @@ class TestWarmupStableDecay(ScheduleContract):
             (99, 2.0, 0.5, 3, 6, 20, "exponential"): ("exponential",),
         },
     }
-
-
-CLAIMS = {  # words of the statement, and the checks that hold them
-    r"`warmup_cosine\(": "half_a_cosine|any_schedule_of",
-    r"`warmup_stable_decay\(": "stays_at_its|falls_in_a_line|along_a_root|any_schedule_with|or_a_decay_nothing",
-    "Warmup:": "climbs_in_a_line|any_schedule",
-    "the learning rate of one step": "whole_numbers",
-    "The end:": "from_the_end_on|any_schedule|where_the_warmup_meets",
-    "Where they meet": "where_the_warmup_meets",
-    "No steps": "divided_by_0|where_the_warmup_meets|any_schedule",
-}

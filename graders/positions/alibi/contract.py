@@ -40,11 +40,3 @@ class TestAlibiBias(GeneratorContract):
     edges = {"one query and one key": [(2, 1), (1, 1, 1), (3, 1, 2)]}
     growth = {"queries": lambda n: (4, n, 50), "keys": lambda n: (4, 3, n), "heads": lambda n: (n, 3, 5)}
     timed = (8, 250, 300)
-
-
-CLAIMS = {  # words of the statement, and the checks that hold them
-    "alibi_slopes": "alibi_slopes",
-    "alibi_bias": "alibi_bias",
-    "Powers of two": "powers_of_two",
-    "Other numbers": "other_numbers",
-}

@@ -217,10 +217,3 @@ class TestRoPEComplex(RoPEContract):
             fail(
                 "RoPEComplex multiplies complex tensors", f"{seen}; the largest product has {largest} of {pairs} pairs"
             )
-
-
-CLAIMS = {  # words of the statement, and the checks that hold them
-    "RoPEReal": "is_real",
-    "RoPEComplex": "multiplies_complex",
-    "lose no precision": "costs_precision",
-}

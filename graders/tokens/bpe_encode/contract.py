@@ -260,16 +260,3 @@ class TestDecode(TokenizerContract):
         },
         "a negative id is refused": {(NESTED, ("<s>",), (-1, 97)): (-1,)},
     }
-
-
-CLAIMS = {
-    r"\*\*Ids 0 to 255": "bytes_are_merged|learnt_first|merges_may_be",
-    r"\*\*Special tokens\*\*": "special_token_is|special_tokens_may|special_tokens_have",
-    r"\*\*Without special": "without_special",
-    r"\*\*Pieces": "pairs_never_cross|white_space|any_character",
-    r"\*\*Each piece": "learnt_first|all_places|text_may_be_empty",
-    r"\*\*`decode`": "bytes_of_all|no_UTF|no_ids|nothing_is_stripped|have_the_bytes",
-    r"\*\*Round trip": "many_texts|not_given_out",
-    r"\*\*Inputs": "left_as_they_were",
-    r"\*\*Time": "time_stays",
-}

@@ -194,15 +194,3 @@ class TestTrainBpe(GeneratorContract):
     @core
     def test_uses_only_what_is_allowed(self, attempt: Attempt, draw: Draw) -> None:
         self.agrees(attempt, "nothing else does the work", (prose(draw.random(), 2500, 90), 261))
-
-
-CLAIMS = {
-    r"\*\*Ids 0 to 255": "bytes_are_merged|each_round|any_text",
-    r"\*\*The number of merges": "no_pair_may_be_left|each_round|special_tokens_cut",
-    r"\*\*Special tokens": "special_tokens_cut|special_tokens_may|left_as_it_was",
-    r"\*\*Pieces": "pairs_never_cross|white_space|any_character",
-    r"\*\*Each round": "each_round|every_place|seen_once|of_equals|any_text|white_space",
-    r"\*\*Of equals": "of_equals",
-    r"\*\*Then it is": "from_left_to_right|each_round|of_equals|any_text|white_space",
-    r"\*\*Time": "time_stays",
-}
