@@ -102,7 +102,7 @@ def test_the_project_is_the_one_of_the_current_folder_or_of_dojo_root(tmp_path):
             path.unlink()
     for told in (called_from(project / "katas", "list"), called_from(tmp_path, "list", DOJO_ROOT=str(project))):
         assert "of 1 solved" in told.stdout, told
-    assert f"of {COUNT} passed" in called_from(tmp_path, "list").stdout
+    assert f"of {COUNT} solved" in called_from(tmp_path, "list").stdout
 
 
 def test_outside_of_a_project_it_says_what_to_do(tmp_path):

@@ -69,8 +69,8 @@ def test_a_page_needs_nothing_from_elsewhere(past: list, tmp_path: Path) -> None
     assert not re.search(r"""(?:src|href)=["'](?!data:)""", text)
     assert "https://" not in re.sub(r"<pre>.*?</pre>", "", text, flags=re.DOTALL)
     assert "pairs (i, i + d_k/2)" in text
-    assert f"2 of {COUNT} passed" not in text
-    assert f"1 of {COUNT} passed" in text
+    assert f"2 of {COUNT} solved" not in text
+    assert f"1 of {COUNT} solved" in text
 
 
 def test_an_attempt_cannot_write_into_the_page(graded: Grade, tmp_path: Path) -> None:

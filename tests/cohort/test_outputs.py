@@ -156,7 +156,7 @@ def test_what_a_person_must_look_at_counts_neither_for_nor_against_anybody(out: 
         assert "A person will look at this one" in text
         assert "undecided" not in text
     page = (out / "class.html").read_text("utf-8")
-    assert "6 attempts judged, of which 1 passed (17%)" in page
+    assert "6 attempts judged, of which 3 right (50%), 1 of them passed" in page
     hardest = page[page.index('id="checks"') : page.index('id="person"')]
     assert 'It: shapes hold core</th><td class="n" data-sort="2">2 of 3</td>' in hardest
 
@@ -184,7 +184,7 @@ def test_feedback_shows_pictures_and_quotes_nobody_else(out: Path) -> None:
         assert "rope.py" in each or each is text
         assert not any(word in each for word in ("Grace", "cmd()", "小明", "secret", "/home/teacher", "class.zip"))
     assert r"It equals **pairs \<b\>the halves**" in text
-    assert "| rope | failed | passed | failed | passed | 11 of 14 |" in text
+    assert "| rope | right | passed | failed | passed | 11 of 14 |" in text
     assert "All katas together: 21 of 24 points." in text
     grace = (out / "feedback" / "Grace.md").read_text("utf-8")
     assert "## rope: missing" in grace
