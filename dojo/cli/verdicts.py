@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def grade(args: argparse.Namespace, judge: JudgeProcess | JudgeHere) -> int:
-    """Have the judge grade what the command line names; returns the exit status: 0 if all that was asked passes, else 1."""
+    """Have the judge grade what the command line names; the exit status is 0 if all that was asked passes, else 1."""
     katas = _katas(args)
     entries = [_entry(kata, args) for kata in katas]
     screen = Screen(sys.stderr if _piped(args) else sys.stdout)
