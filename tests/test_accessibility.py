@@ -24,10 +24,14 @@ def pages(graded: Grade, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     failed, passed = graded("rope", wrong("rope")), graded("causal_mask", right("causal_mask"))
     past = [remembered(failed, 9000, ""), remembered(passed, 3000, right("causal_mask"))]
     folder = tmp_path_factory.mktemp("pages")
-    html.write(folder / "failed.html", html.of_run([failed]), html.title_of_run([failed]))
-    html.write(folder / "passed.html", html.of_run([passed]), html.title_of_run([passed]))
-    html.write(folder / "report.html", report.of_history(past))
-    html.write(folder / "nothing.html", report.of_history([]))
+    texts = {
+        "failed": html.of_run([failed]),
+        "passed": html.of_run([passed]),
+        "report": report.of_history(past),
+        "nothing": report.of_history([]),
+    }
+    for name, text in texts.items():
+        (folder / f"{name}.html").write_text(text, "utf-8")
     return {path.stem: path for path in folder.iterdir()}
 
 

@@ -99,7 +99,7 @@ def told(project: Path, name: str) -> tuple[str, str, str, bool]:
     row = next(line for line in listed.splitlines() if re.search(rf"\b{name}\b", line))
     page = Path(report.strip()).read_text()
     words = max((state for state in STATES if row.rstrip().endswith(state)), key=len)
-    assert re.search(rf">{name}</th><td><span class=\"\w*\">{words}</span>", page)
+    assert re.search(rf">{name}</th>\s*<td><span class=\"\w*\">{words}</span>", page)
     counts = (
         re.search(rf"\d+ of {COUNT} solved(, \d+ (passed|wrong since|with help))*", listed)[0],
         re.search("<h2>(.*?)</h2>", page)[1],

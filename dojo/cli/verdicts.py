@@ -126,7 +126,7 @@ def _write_files(args: argparse.Namespace, entries: list[Entry], verdicts: list[
     if args.html:
         from dojo.verdict.page import html
 
-        html.write(args.html, html.of_run(verdicts), html.title_of_run(verdicts))
+        files.write_atomic(args.html, html.of_run(verdicts))
         failed = any(verdict.verdict == "failed" for verdict in verdicts)
         what = "with pictures of what failed" if failed else "about this run"
         print(f"{args.html} is a page {what}", file=sys.stderr)

@@ -132,14 +132,14 @@ def _grade(store: Store, katas: dict[str, Kata], terms: Terms, engine: Engine, a
 def _tell(store: Store, katas: dict[str, Kata], folder: Folder, rules: Rules, earlier: list[Submitted]) -> None:
     """Write what a teacher gets, and say where it is."""
     from dojo.cohort import copies
-    from dojo.cohort.outputs import alike as page
     from dojo.cohort.outputs import writing
+    from dojo.cohort.outputs.alike import SOLUTION, page
 
     found = list(store.briefly(katas))
     problems = store.problems()
     likest = copies.pairs(_printed(store, katas, earlier), katas)
     alike = [
-        (pair.first.student, pair.second.student if pair.second else page.SOLUTION, pair.first.kata, pair.share)
+        (pair.first.student, pair.second.student if pair.second else SOLUTION, pair.first.kata, pair.share)
         for pair in likest
     ]
     known = {(each.student, each.kata): each for each in earlier}
@@ -147,7 +147,7 @@ def _tell(store: Store, katas: dict[str, Kata], folder: Folder, rules: Rules, ea
     def text(one: Printed) -> Submitted:
         return known[one.student, one.kata] if one.earlier else store.submitted(one.student, one.kata)
 
-    side_by_side = page.body(likest, katas, text) if likest else ""
+    side_by_side = page(likest, katas, text) if likest else ""
     written = writing.write_all(found, problems, alike, folder, rules, side_by_side, store)
     students = {result.submitted.student for result in found}
     words = Counter(state_in(result.verdict) for result in found)

@@ -103,9 +103,11 @@ NAMED = (Label.CONTRACT, Label.PRACTICE)  # what is no statement of what was see
 
 
 MOST_TEXT = 4000  # characters of a text that an attempt has a say in
-# What a terminal obeys and no page, XML or log may hold; a lone half of a surrogate pair is in no encoding.
+# What a terminal obeys and no page, XML or log may hold; a lone half of a surrogate pair is in no encoding, and what
+# overrides the direction of writing makes the words around it read otherwise than they are.
 UNSHOWN = {n: f"\\x{n:02x}" for n in (*range(9), 11, 12, *range(14, 32), *range(127, 160))}
 UNSHOWN |= {n: f"\\u{n:04x}" for n in (*range(0xD800, 0xE000), 0xFFFE, 0xFFFF)} | {13: "\n"}
+UNSHOWN |= {n: f"\\u{n:04x}" for n in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 
 
 def plain(text: str, most: int) -> str:

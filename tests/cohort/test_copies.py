@@ -12,7 +12,7 @@ import pytest
 
 from dojo.cohort import copies
 from dojo.cohort.copies import COMMON, ENOUGH, Pair, Printed, pairs, prints
-from dojo.cohort.outputs.alike import body
+from dojo.cohort.outputs.alike import page
 from dojo.cohort.records import Submitted
 from dojo.content import catalog, master, proofs
 
@@ -73,7 +73,7 @@ def student(one: Printed | None) -> str:
 def side_by_side(**sources: str) -> str:
     """The page about the only pair among these."""
     pair = only(pairs(handed_in(**sources), KATAS))
-    return body([pair], KATAS, lambda one: Submitted(one.student, one.kata, "gqa.py", sources[one.student]))
+    return page([pair], KATAS, lambda one: Submitted(one.student, one.kata, "gqa.py", sources[one.student]))
 
 
 def of_many(number: int) -> str:
@@ -237,7 +237,7 @@ def test_side_by_side_the_same_lines_are_marked_and_nothing_is_run() -> None:
         "super().__init__()", "super().__init__()  # <script>alert(1)</script>\n        extra = 1"
     )
     page = side_by_side(ada=MINE, bob=changed)
-    lines = re.findall(r"<tr( class=same)?>(.*?)</tr>", page)
+    lines = re.findall(r'<tr( class="same")?>(.*?)</tr>', page)
     same = {text for mark, text in lines if mark}
     assert any("heads_apart" in text and "split" in text for text in same), "names do not count"
     (added,) = (text for mark, text in lines if "extra = 1" in text)

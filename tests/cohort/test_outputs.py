@@ -102,7 +102,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return Submitted(one.student, "gqa", f"{one.student}/gqa.py", f"import torch\n\n# {one.student}\nx = 1\n")
 
     both = [Printed("gqa", name, b"") for name in ("Ada", "Grace")]
-    side_by_side = alike.body([Pair(*both, 0.97, 0.8)], catalog.katas(), text)
+    side_by_side = alike.page([Pair(*both, 0.97, 0.8)], catalog.katas(), text)
     written = write_all(CLASS, PROBLEMS, PAIRS, Folder(path), RULES, side_by_side)
     assert {str(each.relative_to(path)) for each in written} == {
         *("results.csv", "grades.csv", "class.html", "alike.html"),
@@ -158,7 +158,7 @@ def test_what_a_person_must_look_at_counts_neither_for_nor_against_anybody(out: 
     page = (out / "class.html").read_text("utf-8")
     assert "6 attempts judged, of which 3 right (50%), 1 of them passed" in page
     hardest = page[page.index('id="checks"') : page.index('id="person"')]
-    assert 'It: shapes hold core</th><td class="n" data-sort="2">2 of 3</td>' in hardest
+    assert 'It: shapes hold core</th>\n<td class="n" data-sort="2">2 of 3</td>' in hardest
 
 
 @pytest.mark.parametrize("outcome", [Outcome.GRADER_ERROR, Outcome.SKIPPED])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any
 
 from dojo.cohort.course.rubric import Rubric
 from dojo.cohort.outputs.grades import Class, Row, Stand, in_a_line, short
 from dojo.verdict.causes import shared_by
-from dojo.verdict.page.html import esc, verdict_section
+from dojo.verdict.page import html
 from dojo.verdict.page.markdown import fenced, plain
 from dojo.verdict.screen.text import readable
 
@@ -32,25 +31,21 @@ def own_verdict(row: Row) -> dict[str, Any]:
     return verdict | {"attempt": name, "message": said(verdict.get("message", "")), "checks": checks}
 
 
-def html(found: Class, student: str) -> str:
-    """The body of a student's page."""
+def page(found: Class, student: str) -> str:
+    """A student's page."""
     rows = found.shown(student)
-    head = "".join(f'<th scope="col">{name}</th>' for name in _heads(found))
-    lines = "".join(f'<tr><th scope="row">{esc(row.kata)}</th>{_tds(_cells(found, row))}</tr>' for row in rows)
-    parts = [
-        f'<div class="wide" role="group" aria-label="your katas" tabindex="0"><table><thead><tr>{head}</tr></thead>'
-        f"<tbody>{lines}</tbody></table></div>{_paragraphs(_total(found, student))}"
-    ]
-    for row in rows:
-        parts.append(f'<h2 id="{esc(row.kata)}">{esc(row.kata)}</h2>{_paragraphs(row.notes())}')
-        untold = row.result is None or row.doubt
-        parts.append(_paragraphs([word_for(row)]) if untold else verdict_section(own_verdict(row), opened=True))
-    problems = "".join(
-        f"<li>{esc(PurePath(each.path).name)}: {esc(each.why)}</li>"
-        for each in found.problems
-        if each.student == student
+    graded = {row.kata: own_verdict(row) for row in rows if row.result is not None and not row.doubt}
+    return html.render(
+        "cohort/outputs/feedback.html",
+        title=f"Feedback for {student}",
+        heads=_heads(found),
+        lines={row.kata: _cells(found, row) for row in rows},
+        total=_total(found, student),
+        rows=rows,
+        word_for=word_for,
+        verdicts=dict(zip(graded, html.shown(graded.values()), strict=True)),
+        problems=_problems(found, student),
     )
-    return "".join(parts) + (f"<h2>What could not be read</h2><ul>{problems}</ul>" if problems else "")
 
 
 def markdown(found: Class, student: str) -> str:
@@ -65,9 +60,9 @@ def markdown(found: Class, student: str) -> str:
         lines += ["", f"## {plain(row.kata)}: {row.verdict}", ""]
         lines += [line for note in row.notes() for line in (plain(note), "")]
         lines += _told(row)
-    if own := [each for each in found.problems if each.student == student]:
+    if problems := _problems(found, student):
         lines += ["", "## What could not be read", ""]
-        lines += [f"- {plain(PurePath(each.path).name)}: {plain(each.why)}" for each in own]
+        lines += [f"- {plain(name)}: {plain(why)}" for name, why in problems]
     return "\n".join(lines) + "\n"
 
 
@@ -93,12 +88,9 @@ def _points(found: Class, row: Row, rubric: Rubric) -> tuple[float | None, float
     return None if earned is None else sum(earned[tier] for tier in shown), sum(worth[tier] for tier in shown)
 
 
-def _tds(cells: list[str]) -> str:
-    return "".join(f"<td>{esc(cell)}</td>" for cell in cells)
-
-
-def _paragraphs(lines: Iterable[str]) -> str:
-    return "".join(f"<p>{esc(line)}</p>" for line in lines)
+def _problems(found: Class, student: str) -> list[tuple[str, str]]:
+    """The student's files that could not be read, and why."""
+    return [(PurePath(each.path).name, each.why) for each in found.problems if each.student == student]
 
 
 def _total(found: Class, student: str) -> list[str]:

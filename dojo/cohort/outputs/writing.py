@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from dojo.cohort.course import settings
 from dojo.cohort.course.settings import Rules
 from dojo.cohort.outputs import class_page, feedback, tables
-from dojo.cohort.outputs.grades import Class, count
+from dojo.cohort.outputs.grades import Class
 from dojo.cohort.outputs.platforms import gradebooks, gradescope
 from dojo.cohort.records import Problem, Result
 from dojo.content import files
@@ -45,7 +45,7 @@ def write_all(
 
     `results.csv`, `class.html`, with a rubric `grades.csv` and the platforms' own tables, and for each student
     `feedback/NAME.md`, `feedback/NAME.html` and `gradescope/NAME/results.json`. `pairs` are two students, or one and
-    "the solution", the kata, and the share of their tokens that match; `side_by_side` is the body of `alike.html`.
+    "the solution", the kata, and the share of their tokens that match; `side_by_side` is the text of `alike.html`.
     With a store the results are brief, the whole ones are read there a student at a time, and who would be told the
     same as the last time is left out.
     """
@@ -57,17 +57,16 @@ def write_all(
         for name, text in gradebooks.of(found).items():
             folder.write(f"grades-{name}.csv", text)
     pages = {student: f"feedback/{name}.html" for student, name in names.items()}
-    title = f"A class of {count(len(found.students), 'student')}"
-    folder.write("class.html", html.page(class_page.body(found, pairs, pages, bool(side_by_side)), title), _undated)
+    folder.write("class.html", class_page.page(found, pairs, pages, bool(side_by_side)), _undated)
     if side_by_side:
-        folder.write("alike.html", html.page(side_by_side, "Attempts that are alike"), _undated)
+        folder.write("alike.html", side_by_side, _undated)
     known, states = (store.told(), _states(found, names, store)) if store else ({}, dict[str, str]())
     for student, name in names.items():
         paths = [pages[student], f"feedback/{name}.md", f"gradescope/{name}/results.json"]
         if student in known and known[student] == states[student] and all((folder.path / p).is_file() for p in paths):
             continue
         own = found.only(student, _whole(found, student, store)) if store else found
-        folder.write(paths[0], html.page(feedback.html(own, student), f"Feedback for {student}"), _undated)
+        folder.write(paths[0], feedback.page(own, student), _undated)
         folder.write(paths[1], feedback.markdown(own, student))
         folder.write(paths[2], gradescope.of_student(own, student))
     if store:
