@@ -9,7 +9,7 @@ from dojo.cohort.course.rubric import Rubric
 from dojo.cohort.outputs.grades import Class, Row, Stand, in_a_line, short
 from dojo.verdict.causes import shared_by
 from dojo.verdict.page import html
-from dojo.verdict.page.markdown import fenced, plain
+from dojo.verdict.page.github import fenced, plain
 from dojo.verdict.screen.text import readable
 
 WAITS = "A person will look at this one. Until then it counts neither for you nor against you."

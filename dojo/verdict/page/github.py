@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import html
+import re
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from dojo.verdict.page.markdown import fenced, plain
 from dojo.verdict.types import Outcome, Tier, Verdict
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MOST = 10  # annotations of a kind that a step may show
 LONGEST = 4000  # characters of a message; a summary has a mebibyte
+SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&])")  # what means something in Markdown
 SIGNS = {"passed": "✅", "right": "☑️", "wrong": "❌", "broken": "❌"}
 
 
@@ -54,6 +55,17 @@ def summary(verdicts: Sequence[Verdict], found: Sequence[Finding]) -> str:
         lines += ["", f"<details><summary>{html.escape(finding.title)}</summary>", ""]
         lines += [f"{plain(finding.path)}{at}", "", *fenced(finding.message[:LONGEST]), "", "</details>"]
     return "\n".join(lines) + "\n"
+
+
+def plain(text: str) -> str:
+    """Anybody's words in a line of Markdown, where they mean nothing but themselves."""
+    return SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def fenced(text: str) -> list[str]:
+    """Lines between fences that no line of theirs ends."""
+    fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text)), 3)
+    return [f"{fence}text", text, fence]
 
 
 def _score(verdict: Verdict, tier: Tier) -> str:
