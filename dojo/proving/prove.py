@@ -144,6 +144,12 @@ def _field(kata: Kata, server: ForkServer, seed: int, tell: Tell) -> list[str]:
     return _each(kata, sources, seed, server, tell, judge)
 
 
+def _idiom(kata: Kata, server: ForkServer, seed: int, tell: Tell) -> list[str]:
+    from dojo.proving import idiom  # which imports torch's compiler: seconds
+
+    return idiom.faults(kata)
+
+
 def _wrong(kata: Kata, server: ForkServer, seed: int, tell: Tell) -> list[str]:
     return matrix.faults(kata, server, seed)
 
@@ -169,6 +175,7 @@ STEPS = [
     Step("stub", "the stub is told as not started", _stub),
     Step("right", "the solution and every right answer pass", _right),
     Step("field", "what the field writes passes core", _field),
+    Step("idiom", "the solution compiles, never waits for a GPU, and is built on meta as FSDP builds", _idiom),
     Step("wrong", "every wrong answer fails a check, every check a wrong answer, known bugs are named", _wrong),
     Step("mutants", "no one-place change of the solution passes without a reason", _mutants),
     Step("margins", f"right answers use at most {margins.MOST} of the error budget", _margins),

@@ -43,7 +43,7 @@ def build(args: argparse.Namespace) -> int:
     argument(
         "--only",
         action="append",
-        choices=("files", "stub", "right", "field", "wrong", "mutants", "margins"),
+        choices=("files", "stub", "right", "field", "idiom", "wrong", "mutants", "margins"),
         default=[],
         help="this step alone; may be repeated",
     ),
