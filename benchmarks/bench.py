@@ -1,167 +1,216 @@
-"""How fast each solution is beside PyTorch's own operation for the same work, where it has one.
+"""What each solution costs beside the best PyTorch for the same work: time, with backward, bytes, and how they grow.
 
-    nox -s bench -- [KATA ...] [--device cuda] [--pairs 60] [--out docs/bench.md] [--plot bench.png]
+    nox -s bench -- KATA ... [--pairs 20] [--device cuda]      prints the rows; a track is many katas
+    nox -s bench -- all                                       measures every kata of tensors, and writes docs/bench.md
 
-Both run on the inputs of the grader's time check, one call of each by turns after a warm-up, in an order that chance
-picks; the ratio is the median over pairs. On a GPU calls are timed by events, with the cache cleared before each. The
-last column is the memory that inputs, parameters and result take, moved once, as a share of what a plain copy of a
-large tensor moves in the same time in the same run: near 1 for work that memory bounds, small where arithmetic does.
+`benchmarks/peers.py` says what each is measured against. Both run on the same inputs, on one thread, a few calls of
+each by turns in an order that chance picks; a ratio is the median over pairs, of processor time on the CPU and of
+events on a GPU, so that another program's load falls on both. Bytes are all that is allocated during a call.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
+import os
+import platform
 import random
 import statistics
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else the profiler logs that it starts and stops
+
 import torch  # noqa: E402
-import torch.nn.functional as F  # noqa: E402
-from torch import Tensor  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
+from torch.utils._pytree import tree_leaves, tree_map  # noqa: E402
 
 from benchmarks import subjects  # noqa: E402
+from benchmarks.peers import PEERS, REASONS, Peer, Work  # noqa: E402
 from dojo.content import catalog, files  # noqa: E402
-from dojo.contracts import Call, Draw  # noqa: E402
 
-Run = Callable[[], Tensor]
-WARM_UPS, CLEARED = 5, 64 << 20  # bytes, more than the last cache of a GPU
-
-
-def linears(params: dict[str, Tensor], *names: str) -> list[Tensor]:
-    return [params[f"{name}.weight"] for name in names]
+Run = Callable[[], Any]
+PAGE = PROJECT / "docs" / "bench.md"
+WARM_UPS, READING = 2, 1e-3  # seconds that one reading takes at least: the clock and the loop are no part of it
+TIME, BYTES = 1.2, 1.5  # what a solution may cost, as a multiple of its peer
 
 
-def attention(init: dict, params: dict, x: Tensor, mask: Tensor | None = None, **_: object) -> Tensor:
-    """Grouped attention by PyTorch's fused kernel."""
-    q, k, v = (F.linear(x, weight) for weight in linears(params, "q_proj", "k_proj", "v_proj"))
-    size = q.shape[-1] // init["num_heads"]
-    q, k, v = (t.unflatten(-1, (-1, size)).transpose(-3, -2) for t in (q, k, v))
-    heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
-    return F.linear(heads.transpose(-3, -2).flatten(-2), params["o_proj.weight"])
+@dataclass(frozen=True)
+class Row:
+    """Ratios of a solution to its peer, one for each size; no `backward` where no gradient is asked for."""
+
+    peer: Peer
+    forward: list[float]
+    backward: list[float]
+    forward_bytes: list[float]
+    backward_bytes: list[float]
+    growth: list[float]  # of the solution's own time from one size to the next
+    peers_growth: list[float]
+
+    def beyond(self) -> list[str]:
+        """What of it is beyond its limit: bytes at any size, time at two of them, for one may be chance."""
+        slow = any(sum(ratio > TIME for ratio in ratios) >= 2 for ratios in (self.forward, self.backward))
+        large = max(self.forward_bytes + self.backward_bytes) > BYTES
+        return ["time"] * slow + ["bytes"] * large
 
 
-# The library's own operation for the work of a class or function, on the same arguments.
-PEERS: dict[str, Callable[..., Tensor]] = {
-    "Linear": lambda init, params, x: F.linear(x, params["weight"]),
-    "Embedding": lambda init, params, token_ids: F.embedding(token_ids, params["weight"]),
-    "softmax": lambda init, params, x, dim=-1: torch.softmax(x, dim),
-    "sigmoid": lambda init, params, x: torch.sigmoid(x),
-    "silu": lambda init, params, x: F.silu(x),
-    "gelu": lambda init, params, x: F.gelu(x),
-    "RMSNorm": lambda init, params, x: F.rms_norm(x, x.shape[-1:], params["weight"], 1e-5),
-    "LayerNorm": lambda init, params, x: F.layer_norm(x, x.shape[-1:], params["weight"], params["bias"]),
-    "scaled_dot_product_attention": lambda init, params, q, k, v, mask=None: F.scaled_dot_product_attention(
-        q, k, v, attn_mask=mask
-    ),
-    "MultiHeadAttention": attention,
-    "MultiQueryAttention": attention,
-    "GroupedQueryAttention": attention,
-    "SwiGLU": lambda init, params, x: F.linear(
-        F.silu(F.linear(x, params["w1.weight"])) * F.linear(x, params["w3.weight"]), params["w2.weight"]
-    ),
-    "FeedForward": lambda init, params, x: F.linear(
-        F.gelu(F.linear(x, params["fc1.weight"], params["fc1.bias"])), params["fc2.weight"], params["fc2.bias"]
-    ),
-}
+def runs(work: Work, backward: bool) -> list[Run]:
+    """The solution's call and the peer's, on tensors of their own."""
+    made = []
+    for target in (work.ours, work.theirs):
+        inputs = tree_map(lambda v: v.clone() if isinstance(v, Tensor) else v, work.inputs)
+        if not backward:
+            made.append(lambda target=target, inputs=inputs: target(*inputs))
+            continue
+        leaves = [v.requires_grad_() for v in tree_leaves(inputs) if isinstance(v, Tensor) and v.is_floating_point()]
+        owner = target if isinstance(target, nn.Module) else work.ours
+        leaves += [p for p in owner.parameters() if p.requires_grad] if isinstance(owner, nn.Module) else []
+        made.append(_with_backward(target, inputs, leaves))
+    return made
 
 
-def ours(module: object, name: str, call: Call, device: str) -> Run:
-    """The solution on these arguments."""
-    target, values = getattr(module, name), list(call.inputs.values())
-    if call.init or call.params:
-        target = target(**call.init).to(device).eval()
-        target.load_state_dict(call.params)
-    words = dict(zip(list(call.inputs)[1:], values[1:], strict=True)) if call.init or call.params else {}
-    return (lambda: target(values[0], **words)) if words else (lambda: target(*values))
+def _with_backward(target: Callable[..., Any], inputs: tuple[Any, ...], leaves: list[Tensor]) -> Run:
+    def results() -> list[Tensor]:
+        return [v for v in tree_leaves(target(*inputs)) if isinstance(v, Tensor) and v.requires_grad]
+
+    cotangents = [torch.randn_like(each) for each in results()]
+    return lambda: torch.autograd.grad(results(), leaves, cotangents, allow_unused=True)
 
 
-def copies_per_second(device: str) -> float:
-    """Bytes that a plain copy moves in a second, read and written."""
-    source = torch.empty(CLEARED // 4, device=device)
-    target = torch.empty_like(source)
-    taken = [timed(lambda: target.copy_(source), device) for _ in range(20)]
-    return 2 * CLEARED / statistics.median(taken)
+def measured(pair: list[Run], device: str, pairs: int) -> tuple[float, float, float]:
+    """The median ratio of the first to the second, and the median seconds of each."""
+    calls = 1
+    for run in pair:
+        for _ in range(WARM_UPS):
+            once = seconds(run, 1, device)
+        calls = max(calls, math.ceil(READING / max(once, 1e-7)))
+    taken: list[list[float]] = [[], []]
+    for _ in range(pairs):
+        for index in random.sample((0, 1), 2):
+            taken[index].append(seconds(pair[index], calls, device))
+    ratio = statistics.median(a / b for a, b in zip(*taken, strict=True))
+    return ratio, statistics.median(taken[0]), statistics.median(taken[1])
 
 
-def timed(run: Run, device: str) -> float:
-    """Seconds of one call."""
+def seconds(run: Run, calls: int, device: str) -> float:
+    """What one of these calls takes: processor time, or a GPU's own."""
     if device == "cpu":
-        begun = time.perf_counter()
-        run()
-        return time.perf_counter() - begun
-    torch.empty(CLEARED, dtype=torch.int8, device=device).zero_()
+        begun = time.process_time()
+        for _ in range(calls):
+            run()
+        return (time.process_time() - begun) / calls
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
-    run()
+    for _ in range(calls):
+        run()
     end.record()
     end.synchronize()
-    return start.elapsed_time(end) / 1000
+    return start.elapsed_time(end) / 1000 / calls
 
 
-def measure(runs: list[Run], device: str, pairs: int) -> list[list[float]]:
-    """Seconds of each run in each pair, in random order within it."""
-    for run in runs * WARM_UPS:
-        timed(run, device)
-    taken: list[list[float]] = [[] for _ in runs]
-    for _ in range(pairs):
-        for index in random.sample(range(len(runs)), len(runs)):
-            taken[index].append(timed(runs[index], device))
-    return taken
+def allocated(run: Run, device: str) -> int:
+    """All bytes that the allocator hands out in one call, what is freed within it too."""
+    if device == "cuda":
+        before = torch.cuda.memory_stats()["allocated_bytes.all.allocated"]
+        run()
+        return torch.cuda.memory_stats()["allocated_bytes.all.allocated"] - before
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        run()
+    events = profile.profiler.kineto_results.events()
+    return sum(max(0, event.nbytes()) for event in events if event.name() == "[memory]")
 
 
-def size(*tensors: object) -> int:
-    return sum(t.numel() * t.element_size() for t in tensors if isinstance(t, Tensor))
+def row(peer: Peer, device: str, pairs: int) -> Row:
+    """Measure one callable at its sizes.
+
+    Raises:
+        AssertionError: the two do not give the same values, where they should.
+    """
+    found: dict[str, list[float]] = {"forward": [], "backward": [], "forward bytes": [], "backward bytes": []}
+    taken: list[list[float]] = [[], []]
+    for size in peer.sizes:
+        torch.manual_seed(0)
+        with torch.device(device):
+            work = peer.make(catalog.load(catalog.named(peer.kata).master), size)
+            for way in ("forward", "backward") if peer.backward else ("forward",):
+                with torch.set_grad_enabled(way == "backward"):
+                    pair = runs(work, way == "backward")
+                    if work.alike and way == "forward":
+                        torch.testing.assert_close(*(_floats(run()) for run in pair), atol=1e-3, rtol=1e-3)
+                    ratio, *both = measured(pair, device, pairs)
+                    bytes_ = [allocated(run, device) for run in pair]
+                found[way].append(ratio)
+                found[f"{way} bytes"].append(bytes_[0] / bytes_[1] if bytes_[1] else 1.0 + bool(bytes_[0]))
+                if way == "forward":
+                    for mine, each in zip(taken, both, strict=True):
+                        mine.append(each)
+    growth = [[b / a for a, b in itertools.pairwise(each)] for each in taken]
+    return Row(peer, *found.values(), *growth)
 
 
-def row(kata: catalog.Kata, name: str, contract: type, device: str, pairs: int, speed: float) -> tuple:
-    """Kata, name, milliseconds, ratio to the library's own or nan, share of the memory's speed."""
-    call: Call = contract.timed(Draw(0))
-    move = lambda values: {k: v.to(device) if isinstance(v, Tensor) else v for k, v in values.items()}  # noqa: E731
-    call = Call(move(call.inputs), call.init, move(call.params))
-    runs = [ours(catalog.load(kata.master), name, call, device)]
-    peer = PEERS.get(name)
-    if peer:
-        runs.append(lambda: peer(call.init, call.params, **call.inputs))
-        torch.testing.assert_close(runs[0](), runs[1](), atol=1e-2, rtol=1e-2, equal_nan=True)
-    taken = measure(runs, device, pairs)
-    ratio = statistics.median(a / b for a, b in zip(*taken, strict=True)) if peer else math.nan
-    seconds = statistics.median(taken[0])
-    moved = size(*call.inputs.values(), *call.params.values(), runs[0]())
-    return kata.name, name, 1000 * seconds, ratio, moved / seconds / speed
+def _floats(result: Any) -> list[Tensor]:
+    return [v for v in tree_leaves(result) if isinstance(v, Tensor) and v.is_floating_point()]
 
 
-def table(rows: list[tuple], device: str) -> str:
-    """Markdown; milliseconds only where they say something about more than this machine's load."""
-    gpu = device != "cpu"
-    lines = ["| kata | | " + ("ms | " if gpu else "") + "× PyTorch's own | share of a copy's speed |"]
-    lines.append("|---|---|" + "---|" * (3 if gpu else 2))
-    for kata, name, ms, ratio, share in rows:
-        own = "–" if math.isnan(ratio) else f"{ratio:.2f}"
-        lines.append(f"| `{kata}` | `{name}` | " + (f"{ms:.3f} | " if gpu else "") + f"{own} | {share:.2f} |")
+def table(rows: list[Row]) -> str:
+    """Markdown, a ratio for each size; bold is beyond the limit."""
+    heads = "kata|solution|beside|sizes|time|with backward|bytes|with backward|growth (the peer's)|beyond".split("|")
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for each in rows:
+        peer, beyond = each.peer, ", ".join(each.beyond())
+        why = REASONS.get(peer.name, "") if beyond else ""
+        cells = [
+            f"`{peer.kata}`",
+            f"`{peer.name}`",
+            peer.beside,
+            " ".join(map(str, peer.sizes)),
+            _ratios(each.forward, TIME),
+            _ratios(each.backward, TIME),
+            _ratios(each.forward_bytes, BYTES),
+            _ratios(each.backward_bytes, BYTES),
+            f"{_ratios(each.growth)} ({_ratios(each.peers_growth)})",
+            f"{beyond}: {why}" if why else beyond,
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def plot(rows: list[tuple], path: Path) -> None:
-    """The ratios as bars, on a logarithmic axis."""
+def _ratios(values: list[float], limit: float = math.inf) -> str:
+    shown = (f"{value:.2f}" if value < 10 else f"{value:.0f}" for value in values)
+    return " ".join(f"**{word}**" if value > limit else word for word, value in zip(shown, values, strict=True)) or "–"
+
+
+def plot(rows: list[Row], path: Path) -> None:
+    """The ratios of time at the largest size as bars, on a logarithmic axis."""
     import matplotlib
 
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 
-    known = [row for row in rows if not math.isnan(row[3])]
-    figure, axis = plt.subplots(figsize=(8, 0.35 * len(known) + 1.2), layout="constrained")
-    axis.barh([f"{row[0]}: {row[1]}" for row in known], [row[3] for row in known])
+    figure, axis = plt.subplots(figsize=(8, 0.35 * len(rows) + 1.2), layout="constrained")
+    axis.barh([f"{each.peer.kata}: {each.peer.name}" for each in rows], [each.forward[-1] for each in rows])
     axis.axvline(1, color="black", linewidth=1)
-    axis.set(xscale="log", xlabel="time of the solution ÷ time of PyTorch's own operation")
+    axis.set(xscale="log", xlabel="time of the solution ÷ time of its peer")
     axis.invert_yaxis()
     figure.savefig(path, dpi=120)
+
+
+def processor(device: str) -> str:
+    """What ran it."""
+    if device == "cuda":
+        return torch.cuda.get_device_name()
+    about = Path("/proc/cpuinfo")
+    lines = about.read_text().splitlines() if about.is_file() else []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return f"one thread of {next(named, platform.processor() or platform.machine())}"
 
 
 def main() -> int:
@@ -169,26 +218,36 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="KATA", help="katas or tracks; all when none is named")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--pairs", type=int, default=60)
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the table to this file")
+    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the table to this file; docs/bench.md for all")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the ratios into this file")
     args = parser.parse_args()
     if args.device == "cuda" and not torch.cuda.is_available():
         parser.error("there is no GPU here that PyTorch can use; without --device it measures ratios on the CPU")
-    chosen = subjects.chosen(parser, args.names)
+    chosen = {kata.name for kata in subjects.chosen(parser, args.names)}
+    peers = [peer for peer in PEERS if peer.kata in chosen]
+    if not peers:
+        parser.error(f"{' '.join(args.names)}: no tensors are computed there, so there is nothing to measure against")
     torch.set_num_threads(1)
-    rows = []
-    with torch.inference_mode():
-        speed = copies_per_second(args.device)
-        for kata in chosen:
-            for name, contract in subjects.timed(kata):
-                print(f"\r{kata.name}: {name} ".ljust(60), end="", file=sys.stderr, flush=True)
-                rows.append(row(kata, name, contract, args.device, args.pairs, speed))
-    place = torch.cuda.get_device_name() if args.device == "cuda" else "one thread of the CPU"
-    page = f"Measured by `nox -s bench` on {place}, torch {torch.__version__}.\n\n{table(rows, args.device)}"
-    print("\r" + page)
-    if args.out:
-        files.write_atomic(args.out.resolve(), f"# Solutions beside PyTorch's own operations\n\n{page}")
+    rows, begun = [], time.monotonic()
+    for number, peer in enumerate(peers, 1):
+        told = f"{number} of {len(peers)}, {time.monotonic() - begun:.0f} s: {peer.kata}: {peer.name}"
+        print(f"\r{told} ".ljust(70), end="", file=sys.stderr, flush=True)
+        rows.append(row(peer, args.device, args.pairs))
+    print(f"\r{' ' * 70}\r", end="", file=sys.stderr, flush=True)
+    beyond = [each for each in rows if each.beyond()]
+    command = f"nox -s bench -- {' '.join(args.names)} --pairs {args.pairs}"
+    page = (
+        f"Measured by `{command}` on {processor(args.device)}, torch {torch.__version__}.\n\n"
+        "Each number is a solution's cost as a multiple of its peer's, at four sizes. A time is the median over "
+        f"{args.pairs} pairs, growth the factor from size to size. Bold is beyond {TIME} × the time or {BYTES} × the "
+        f"bytes; {len(beyond)} of {len(rows)} rows are beyond, in bytes at any size or in time at two. Debug katas "
+        "hand out their program, and have no row.\n\n"
+        f"{table(rows)}"
+    )
+    print(page)
+    if out := args.out or (PAGE if args.names == ["all"] else None):
+        files.write_atomic(out.resolve(), f"# Solutions beside the best PyTorch\n\n{page}")
     if args.plot:
         plot(rows, args.plot)
     return 0

@@ -8,9 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
+from benchmarks import bench
+from benchmarks.peers import PEERS, REASONS
 from dojo.content import catalog, proofs
 from dojo.content.catalog import ROOT
+from dojo.proving import idiom
 
 
 def run(name: str, *words: str, status: int = 0) -> str:
@@ -39,11 +43,44 @@ def test_a_soak_writes_what_it_ran_and_goes_on_from_there(tmp_path: Path) -> Non
 
 
 @pytest.mark.proof
-def test_a_bench_draws_its_table_and_its_plot(tmp_path: Path) -> None:
-    shown = run("bench", "softmax", "swiglu", "--pairs", "3", "--plot", str(tmp_path / "bench.png"))
-    assert "| `softmax` | `softmax` | " in shown
-    assert "| `swiglu` | `SwiGLU` | " in shown
-    assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
+def test_a_bench_writes_its_table_and_draws_its_plot(tmp_path: Path) -> None:
+    page, plot = tmp_path / "bench.md", tmp_path / "bench.png"
+    shown = run("bench", "lora", "causal_mask", "--pairs", "1", "--out", str(page), "--plot", str(plot))
+    assert "nox -s bench -- lora causal_mask --pairs 1" in page.read_text()
+    rows = [line.split(" | ") for line in shown.splitlines() if line.startswith("| `")]
+    assert [cells[1] for cells in rows] == ["`LoRALinear`", "`causal_mask`"]
+    assert [len(cell.split()) for cell in rows[0][3:8]] == [4, 4, 4, 4, 4]  # a ratio for each size
+    assert rows[1][5] == "–", "a mask has no gradient"
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_kata_of_tensors_has_a_peer() -> None:
+    katas = [kata for kata in catalog.katas().values() if kata.track != "debug"]
+    tensors = {kata.name for kata in katas if next(idiom.subjects(kata), None)}
+    assert tensors == {each.kata for each in PEERS}
+    assert {each.name for each in PEERS} >= set(REASONS)
+
+
+def test_what_is_beyond_a_limit_is_marked_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(REASONS, "softmax", "it shows the shift")
+    peer = next(each for each in PEERS if each.name == "softmax")
+    slow = bench.Row(peer, [1.0, 1.21, 1.3], [0.9], [1.5], [1.51], [4.0], [4.1])
+    assert slow.beyond() == ["time", "bytes"]
+    marked = "| 1.00 **1.21** **1.30** | 0.90 | 1.50 | **1.51** | 4.00 (4.10) | time, bytes: it shows the shift |"
+    assert marked in bench.table([slow])
+    within = bench.Row(peer, [1.2, 1.3], [1.3], [1.5], [], [4.0], [4.0])
+    assert not within.beyond()
+    assert "it shows the shift" not in bench.table([within])
+
+
+def test_bytes_are_all_that_a_call_is_given() -> None:
+    x = torch.ones(1000)
+    assert bench.allocated(lambda: (x + x) * x, "cpu") == 2 * 4000
+    assert bench.allocated(lambda: x[10:].view(-1), "cpu") == 0
+
+
+def test_a_kata_without_tensors_is_refused() -> None:
+    assert "nothing to measure against" in run("bench", "bpe_train", status=2)
 
 
 @pytest.mark.proof
@@ -64,6 +101,5 @@ def test_a_wrong_name_is_told_in_a_sentence(name: str) -> None:
 
 
 def test_without_a_gpu_the_bench_says_so() -> None:
-    torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
         assert "there is no GPU here" in run("bench", "linear", "--device", "cuda", status=2)
