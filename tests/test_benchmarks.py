@@ -48,9 +48,9 @@ def test_a_bench_writes_its_table_and_draws_its_plot(tmp_path: Path) -> None:
     shown = run("bench", "lora", "causal_mask", "--pairs", "1", "--out", str(page), "--plot", str(plot))
     assert "nox -s bench -- lora causal_mask --pairs 1" in page.read_text()
     rows = [line.split(" | ") for line in shown.splitlines() if line.startswith("| `")]
-    assert [cells[1] for cells in rows] == ["`LoRALinear`", "`causal_mask`"]
-    assert [len(cell.split()) for cell in rows[0][3:8]] == [4, 4, 4, 4, 4]  # a ratio for each size
-    assert rows[1][5] == "–", "a mask has no gradient"
+    assert [cells[1] for cells in rows] == ["`causal_mask`", "`LoRALinear`"]
+    assert [len(cell.split()) for cell in rows[1][3:8]] == [4, 4, 4, 4, 4]  # a ratio for each size
+    assert rows[0][5] == "–", "a mask has no gradient"
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
