@@ -126,7 +126,7 @@ def test_an_annotation_is_one_line_that_nothing_in_it_ends() -> None:
 def test_a_summary_is_a_table_and_the_causes() -> None:
     verdict = made_up(Outcome.CRASHED, "raised <b> ```")
     told = github.summary([verdict, made_up(Outcome.PASSED, verdict="empty")], findings(verdict, ""))
-    assert "| softmax | ❌ failed | 0 of 1 |  | 1 of 1 |" in told
+    assert "| softmax | ❌ wrong | 0 of 1 |  | 1 of 1 |" in told
     assert "| softmax |  not started |  |  |  |" in told
     assert "<summary>softmax: It: a (x): crashed</summary>" in told
     assert "````text\nraised <b> ```\n````" in told
@@ -161,7 +161,7 @@ def test_a_folder_is_graded_for_a_workflow(tmp_path: Path) -> None:
     end = lines.index(f"::{token}::")
     assert not any(line.lstrip().startswith("::") for line in lines[1:end])
     assert lines[end + 1].startswith("::error file=katas/basics/softmax.py,line=3,title=softmax%3A cannot be graded::")
-    assert "| causal_mask | ✅ passed |" in summary.read_text("utf-8")
+    assert "| causal_mask | ☑️ right |" in summary.read_text("utf-8")
     assert {suite.get("name") for suite in held_to_junit((tmp_path / "j.xml").read_text("utf-8"))} == {
         "softmax",
         "causal_mask",

@@ -338,7 +338,7 @@ def test_a_kata_that_is_not_begun_is_told_in_short_with_what_to_do(tmp_path):
     lines = told.stdout.splitlines()
     assert lines[0] == "# Stable softmax"
     assert lines[2].startswith("    softmax(x)ᵢ = "), "the formula, of which the text says “as above”"
-    assert lines[4].startswith("`softmax` turns a row of scores into weights that are positive and sum to 1.")
+    assert lines[4].startswith("`softmax` turns a row of scores into weights that are positive and sum to 1")
     assert "**Write** `softmax`. Par is 10 minutes." in lines
     steps = [line.split("  ")[1] for line in lines if re.match("  [a-z]", line)]
     assert steps == ["katas/basics/softmax.py", "dojo show softmax", "dojo watch softmax", "dojo hint softmax"]

@@ -144,7 +144,7 @@ def test_the_verdict_in_a_notebook_is_the_verdict_on_the_saved_file(shown: dict[
         for cause in causes(judged.checks):
             assert readable(cause.check.name, cause.check.outcome is Outcome.WRONG) in told
             assert cause.also in told
-        assert f"softmax: {judged.verdict}" in told
+        assert f"softmax: {judged.standing}" in told
         for diagnosis in filter(None, (check.diagnosis for check in judged.checks)):
             assert diagnosis.split(":")[0] in told.replace("\n", " ")
 

@@ -43,7 +43,7 @@ def test_what_a_notebook_brings_is_not_listed_and_its_cells_are_named() -> None:
 
 
 def test_a_verdict_says_what_is_mentioned_and_judges_nothing_by_it(graded: Grade) -> None:
-    solution = (TESTS.parent / "solutions" / "basics" / "softmax.py").read_text("utf-8")
+    solution = (PROJECT / "solutions" / "basics" / "softmax.py").read_text("utf-8")
     verdict = graded("softmax", f"{solution}\nimport gc\n")
     assert verdict.verdict == "passed"
     assert [each.partition(" (")[0] for each in verdict.mentions] == ["gc"]

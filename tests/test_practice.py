@@ -147,7 +147,7 @@ def test_the_deadline_ends_a_mock_and_the_last_saved_file_counts(project: Path) 
     shown, status = terminal.run(["mock", "causal_mask", "--minutes", "0.06", "--no-record"], steps, project)
     assert status == 1
     assert "the time is up" in shown
-    assert "verdict            failed" in shown
+    assert "verdict            wrong" in shown
     assert database.recall_all() == []
 
 
@@ -177,7 +177,7 @@ def test_watch_grades_every_save_and_loses_nothing(project: Path) -> None:
     try:
         steps = [
             ("not started", lambda *_: stub.write_bytes(work) and None),
-            ("causal_mask: \x1b[0m\x1b[1;31mfailed", terminal.press(b"\x03")),
+            ("causal_mask: \x1b[0m\x1b[1;31mwrong", terminal.press(b"\x03")),
         ]
         shown, status = terminal.run(["watch", "causal_mask"], steps, project)
     finally:

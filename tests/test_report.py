@@ -181,7 +181,7 @@ def test_a_browser_draws_sorts_and_opens_it_without_an_error(past: list, tmp_pat
 def test_a_page_says_what_it_is_about_and_what_the_colours_mean(graded: Grade) -> None:
     wrong = graded("softmax", "def softmax(x, dim=-1):\n    return x\n", diagnose=False, stop_at_first=True)
     right = Verdict("rope", "katas/positions/rope.py", "passed", [], "cpu", "2", 1.0, 1)
-    for verdicts, title, pictured in (([wrong], "dojo: softmax failed", True), ([right], "dojo: rope passed", False)):
+    for verdicts, title, pictured in (([wrong], "dojo: softmax wrong", True), ([right], "dojo: rope passed", False)):
         text = html.of_run(verdicts)
         assert f"<title>{title}</title>" in text
         assert f"<h1>{title}</h1>" in text

@@ -361,12 +361,11 @@ def test(program) -> None:
 # # What each bug does to cached logits, and to the shares of tokens
 # import matplotlib.pyplot as plt
 #
-# from dojo.content import catalog, master
-# from dojo.contracts.checks.known_bugs import bugs_of
+# from dojo.content import catalog, master, proofs
 #
 # kata = catalog.one("debug_decoding")
 # text = master.read_text(kata.master)
-# programs = {"right": text} | {bug.name: bug.plant(text) for bug in bugs_of(kata)}
+# programs = {"right": text} | {bug.name: bug.plant(text) for bug in proofs.bugs(kata)}
 #
 #
 # def made(name):

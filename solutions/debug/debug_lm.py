@@ -372,8 +372,7 @@ def test(program) -> None:
 # # The curve as a clue: the right program, and each kind of bug
 # import matplotlib.pyplot as plt
 #
-# from dojo.content import catalog, master
-# from dojo.contracts.checks.known_bugs import bugs_of
+# from dojo.content import catalog, master, proofs
 #
 # letters = "to be or not to be, that is the question"
 # sentence = torch.tensor([[1 + sorted(set(letters)).index(letter) for letter in letters] + [0] * 24])
@@ -381,7 +380,7 @@ def test(program) -> None:
 # torch.set_num_threads(1)  # tensors this small only wait for each other
 # kata = catalog.one("debug_lm")
 # text = master.read_text(kata.master)
-# programs = {bug.name: bug.plant(text) for bug in bugs_of(kata)} | {"right": text}
+# programs = {bug.name: bug.plant(text) for bug in proofs.bugs(kata)} | {"right": text}
 # panels = {
 #     "leaks, on noise": (noise, ["no mask at all", "heads merged without transpose", "mask after the softmax"]),
 #     "labels, on noise": (noise, ["labels not shifted", "labels shifted twice"]),

@@ -104,11 +104,11 @@ def test_what_arrives_in_a_watched_folder_is_graded(tmp_path: Path) -> None:
     running = started("--watch", arriving, "--out", out, "--workers", 1)
     assert running.stdout is not None
     said = list(itertools.takewhile(lambda line: not line.startswith("watching"), running.stdout))
-    assert "1 attempt of 1 student: 1 passed\n" in said
+    assert "1 attempt of 1 student: 1 right, 1 of them passed\n" in said
     (arriving / "bob").mkdir()
     (arriving / "bob" / "softmax.py").write_text(WRONG, "utf-8")
     said = list(itertools.takewhile(lambda line: not line.startswith("watching"), running.stdout))
-    assert "2 attempts of 2 students: 1 passed\n" in said
+    assert "2 attempts of 2 students: 1 right, 1 of them passed\n" in said
     assert "bob" in (out / "results.csv").read_text("utf-8-sig")
     running.send_signal(signal.SIGINT)
     assert running.wait(timeout=60) == 0

@@ -28,5 +28,5 @@ def overview() -> str:
         told |= {"lab": "open them in JupyterLab: nox -s lab"} if heading == NOTEBOOKS else {}
         lines += ["", heading, *(f"  {name:{width}}  {what}" for name, what in told.items())]
     hidden = [name for name, command in COMMANDS.items() if command.heading == MAINTAIN]
-    lines += ["", MAINTAIN, f"  {', '.join([*hidden, *NOX_ALONE])}: see `nox --list`", ""]
+    lines += ["", MAINTAIN, f"  {', '.join([*hidden, *NOX_ALONE])}: `nox --list`", ""]
     return "\n".join([*lines, f"`{typed('COMMAND --help')}` explains one."])
