@@ -17,12 +17,11 @@ class GroupedQueryAttention(nn.Module):
         self.q_proj, self.o_proj = (nn.Linear(d_model, d_model, **kind) for _ in "qo")
         self.k_proj, self.v_proj = (nn.Linear(d_model, kv_dim, **kind) for _ in "kv")
 
-    def forward(self, x, mask=None, turn=lambda t: t):
-        """`turn` is for the kata causal_attention, which rotates queries and keys."""
+    def forward(self, x, mask=None):
         work = torch.promote_types(x.dtype, torch.float32)
         q = rearrange(self.q_proj(x), "b t (g r d) -> b g r t d", g=self.groups, r=self.num_heads // self.groups)
         k, v = (rearrange(p(x), "b s (g d) -> b g s d", g=self.groups) for p in (self.k_proj, self.v_proj))
-        scores = einsum(turn(q.to(work)), turn(k.to(work)), "b g r t d, b g s d -> b g r t s") * k.size(-1) ** -0.5
+        scores = einsum(q.to(work), k.to(work), "b g r t d, b g s d -> b g r t s") * k.size(-1) ** -0.5
         if mask is not None:
             mask = mask.expand(x.size(0), self.num_heads, x.size(1), x.size(1))
             mask = rearrange(mask, "b (g r) t s -> b g r t s", g=self.groups)

@@ -1,6 +1,6 @@
-"""Object style: RoPE by complex numbers, the library's norm and fused attention."""
+"""Object style: the library's norm and fused attention."""
 
-# with attention/causal_attention/complex_and_repeated_keys
+# with attention/causal_attention
 # with feedforward/swiglu/one_matrix_product
 
 

@@ -1,6 +1,6 @@
-"""Groups of queries and the mean of squares by einops, an own backward in SwiGLU, branches in a dict."""
+"""The mean of squares by einops, an own backward in SwiGLU, branches in a dict."""
 
-# with attention/causal_attention/float32_buffers_and_additive_mask
+# with attention/causal_attention
 # with basics/rmsnorm/einops_reduce
 # with feedforward/swiglu/einops_and_own_backward
 
