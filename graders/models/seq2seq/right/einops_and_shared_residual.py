@@ -1,7 +1,7 @@
-"""Layers of heads by einops, sinusoids woven by einops, one function that embeds both languages."""
+"""Layers of heads by einops, one function that embeds both languages."""
 
 # with blocks/decoder_layer/einops_and_shared_residual
-# with positions/absolute_positions/einops_pairs
+# with positions/absolute_positions
 
 
 class Seq2SeqTransformer(nn.Module):

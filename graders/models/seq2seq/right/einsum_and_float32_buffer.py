@@ -1,7 +1,7 @@
-"""Layers by einsum, with a norm of its own; sinusoids in a buffer that stays float32 when the model is cast."""
+"""Layers by einsum, with a norm of its own; one sum of tokens and positions for both languages."""
 
 # with blocks/decoder_layer/einsum_and_own_norm
-# with positions/absolute_positions/exp_and_buffer
+# with positions/absolute_positions
 
 
 class Seq2SeqTransformer(nn.Module):

@@ -1,7 +1,7 @@
 """Functional: one product for q, k and v, embedding, dropout and head as functions of the weights."""
 
 # with blocks/decoder_layer/one_product_for_q_k_v
-# with positions/absolute_positions/complex_and_lookup
+# with positions/absolute_positions
 
 
 class Seq2SeqTransformer(nn.Module):

@@ -1,7 +1,7 @@
-"""Object style: embeddings that know their positions, the library's attention, a float32 table in a list."""
+"""Object style: embeddings that know their positions, the library's attention."""
 
 # with blocks/decoder_layer/fused_attention
-# with positions/absolute_positions/even_and_odd_columns
+# with positions/absolute_positions
 
 
 class Embed(nn.Embedding):
@@ -10,7 +10,7 @@ class Embed(nn.Embedding):
         self.place, self.drop = SinusoidalPositions(max_len, d_model), nn.Dropout(dropout)
 
     def forward(self, ids):
-        return self.drop(self.place(super().forward(ids) * math.sqrt(self.embedding_dim)))
+        return self.drop(self.place(super().forward(ids) * self.embedding_dim**0.5))
 
 
 class Seq2SeqTransformer(nn.Module):

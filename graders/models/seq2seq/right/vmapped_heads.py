@@ -1,7 +1,7 @@
-"""Layers with heads by vmap, cosines as sines a quarter turn ahead, one class for both stacks."""
+"""Layers with heads by vmap, one class for both stacks."""
 
 # with blocks/decoder_layer/vmapped_heads
-# with positions/absolute_positions/phase_shift
+# with positions/absolute_positions
 
 
 class Stack(nn.ModuleList):
