@@ -208,7 +208,7 @@ def offset(init, params, x):
 
 class TestBest(Contract):
     name = "best"
-    oracle, variants = largest, (largest, gathered, gathered)
+    oracle, variants = largest, (largest, gathered)
     results = ("values", "indices")
     axes = {"values": "batch", "indices": "batch"}
     constants = ("prior",)
@@ -223,7 +223,7 @@ class TestBest(Contract):
 
 class TestDoubled(Contract):
     name = "doubled"
-    oracle, variants = both, (both, both, both)
+    oracle, variants = both, (both,)
     results = ("twice", "total")
     cases = {"with_none": {}}
     timed = {"n": 100_000}
@@ -238,7 +238,7 @@ class TestDoubled(Contract):
 class TestPlace(Contract):
     name = "place"
     oracle = placed
-    variants = (placed, placed, placed)
+    variants = (placed,)
     differentiable = False
     half = ()
     off = {"test_half_precision_is_computed_in_float32": "float32 and float64 alone"}
@@ -262,7 +262,7 @@ class TestRamp(GeneratorContract):
 
 class TestSlope(Contract):
     name = "slope"
-    oracle, variants = sloping, (sloping, sloping, sloping)
+    oracle, variants = sloping, (sloping,)
     differentiable = False
     ban = Ban("topk") | AUTOGRAD
     cases = {"small": {}}
@@ -276,7 +276,7 @@ class TestSlope(Contract):
 
 class TestWeighed(Contract):
     name = "weighed"
-    oracle, variants = weighing, (weighing, weighing, weighing)
+    oracle, variants = weighing, (weighing,)
     differentiable = False
     cases = {"small": {}}
     timed = {"batch": 512, "n": 512}
@@ -290,7 +290,7 @@ class TestWeighed(Contract):
 
 class TestShifted(ModuleContract):
     name = "Shifted"
-    oracle, variants = shifted, (shifted, shifted, shifted)
+    oracle, variants = shifted, (shifted,)
     constants = ("base",)
     cases = {"small": {}}
     timed = {"batch": 512, "n": 512}
@@ -304,7 +304,7 @@ class TestShifted(ModuleContract):
 
 class TestOffset(ModuleContract):
     name = "Offset"
-    oracle, variants = offset, (offset, offset, offset)
+    oracle, variants = offset, (offset,)
     buffers = ("offset",)
     cases = {"small": {}}
     timed = {"batch": 512, "n": 512}

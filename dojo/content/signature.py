@@ -23,6 +23,8 @@ class Signature:
     init: tuple[str, ...] = ()  # the constructor's arguments by position
     init_defaults: dict[str, Any] = field(default_factory=dict)
     keywords: tuple[str, ...] = ()  # inputs that are given by name alone
+    kinds: dict[str, str] = field(default_factory=dict)  # of each tensor among the inputs: Float, Int or Bool
+    open: frozenset[str] = frozenset()  # tensors whose first axis stands for any number of them
 
     def call(self, inputs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Inputs by position as far as the signature allows it, and the others by name."""
@@ -95,12 +97,18 @@ def _members(tree: ast.Module, made: ast.ClassDef) -> list[ast.FunctionDef]:
 def _of(function: ast.FunctionDef, skip: int) -> Signature:
     arguments = function.args.args[skip:]
     keywords = function.args.kwonlyargs
-    axes = {a.arg: shape for a in (*arguments, *keywords) if (shape := _annotated(a.annotation)[1])}
+    tensors = {a.arg: found for a in (*arguments, *keywords) if (found := _annotated(a.annotation))[0]}
+    kinds, shapes = ({name: found[part] for name, found in tensors.items()} for part in (0, 1))
+    axes = {name: _names(shape) for name, shape in shapes.items() if _names(shape)}
     kind, result = _annotated(function.returns)
     names = tuple(a.arg for a in arguments)
     defaults = _defaults(function)
     by_name = tuple(a.arg for a in keywords)
-    return Signature(names, len(arguments) - len(defaults), axes | {"result": result}, kind, defaults, keywords=by_name)
+    some = frozenset(name for name, shape in shapes.items() if shape.startswith("*"))
+    return Signature(
+        names, len(arguments) - len(defaults), axes | {"result": _names(result)}, kind, defaults, keywords=by_name,
+        kinds=kinds, open=some,
+    )  # fmt: skip
 
 
 def _defaults(function: ast.FunctionDef) -> dict[str, Any]:
@@ -125,10 +133,15 @@ def _by_position(names: tuple[str, ...], defaults: dict[str, Any], given: dict[s
 
 
 def _annotated(annotation: ast.expr | None) -> tuple[str, str]:
-    """`Float[Tensor, "*batch seq"] | None` is a Float of the axes "batch seq"."""
+    """`Float[Tensor, "*batch seq"] | None` is a Float of the shape "*batch seq"."""
     for node in ast.walk(annotation) if annotation is not None else ():
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple) and isinstance(node.value, ast.Name):
             shape = node.slice.elts[-1]
             if isinstance(shape, ast.Constant) and isinstance(shape.value, str):
-                return node.value.id, " ".join(word.lstrip("*#") for word in shape.value.split() if word != "...")
+                return node.value.id, shape.value
     return "", ""
+
+
+def _names(shape: str) -> str:
+    """The names of the axes alone: "batch seq"."""
+    return " ".join(word.lstrip("*#") for word in shape.split() if word != "...")

@@ -36,6 +36,7 @@ from dojo.contracts.layers import DropoutContract, NormContract, silenced
 from dojo.contracts.module import ModuleContract, NormedContract, PrecomputedTablesContract
 from dojo.contracts.plain.generator import GeneratorContract
 from dojo.contracts.plain.shrinking import shorter
+from dojo.contracts.training import MaskedLossContract, RoundedOnceContract
 from dojo.judge.proxy import Attempt, Callee
 from dojo.verdict.failures import Fault
 from dojo.verdict.types import Label, Outcome, Section

@@ -2,22 +2,26 @@
 
 Each test's name is a sentence of the contract; its tier is its mark. What a subclass states besides `Harness`'s:
 
-- `cases`, small ones first, ordinary ones alone: what the field's own code gets right; `more_shapes`, further shapes
-  that house rule 1 asks for; `dead_rows`, masks by which a query may attend to nothing; `hard_cases`, what else is not
-  ordinary;
-- `oracle(init, params, **inputs)`, dumber than the solution or someone else's, differentiable in float64;
-- `variants`, at least three accepted evaluations of the same map, the least accurate accepted one among them;
+- `cases`, small ones first, ordinary ones alone: what the field's own code gets right; `dead_rows`, masks by which a
+  query may attend to nothing; `hard_cases`, what else is not ordinary;
+- `oracle(**inputs)`, dumber than the solution or someone else's, differentiable in float64; what needs them takes
+  `init` or `params` as well;
+- `variants`, other accepted evaluations of the same map, three where there are as many, the least accurate accepted
+  one among them;
 - `ban`, `time_limit`, for what it may use and cost, and `near_300`.
 
-A case is a function of a `Draw`, or the named sizes that `call` is given beyond its own defaults: with
-`call(d, batch=2, seq=5, d_model=6)` the case `{"seq": 1}` has one token. From the sizes come, where a grader does not
-state them itself, `growth` (each size of `grows`), `linear_in` (the size `memory_in`) and `timed`.
+A case is a function of a `Draw`, or what `call` is given beyond its own defaults: with
+`call(d, batch=2, seq=5, d_model=6)` the case `{"seq": 1}` has one token. A size goes by the name of its axis in the
+master's signature, the leading axes of `*batch` by `shape`. From the axes come, where a grader does not state them,
+`call` itself, `more_shapes` (one of each, no leading axes, three of them), `grows` (each of them) and `timed`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -25,7 +29,7 @@ import torch
 from torch import Tensor
 
 from dojo.contracts.checks import tolerance
-from dojo.contracts.checks.assertions import assert_state_unchanged, fail, too_much
+from dojo.contracts.checks.assertions import assert_raises, assert_state_unchanged, fail, too_much
 from dojo.contracts.checks.inputs import Call, Draw
 from dojo.contracts.checks.operations import NOTHING_BANNED, Ban, assert_constant_op_count, operation_count
 from dojo.contracts.checks.timing import assert_time_within
@@ -36,21 +40,26 @@ from dojo.judge.proxy import Attempt, Module
 from dojo.verdict.failures import Raised
 
 Case = Maker | Mapping[str, Any]
+PRIMES = (5, 7, 3, 11, 2, 13)  # sizes of axes: two that were mixed up do not fit
+TIMED_ENTRIES = 2**17  # of the largest tensor of a timed call
+LEADING_AXES = "the leading axes"  # in words; in a call they are its `shape`
+LEADING = {"no_leading_axes": (), "three_leading_axes": (2, 1, 3)}
 
 
 class Contract(Harness):
     """What the house rules ask of a function of tensors."""
 
     # Where a `Maker` is declared, a grader may write a `Case`: `complete` makes it one.
-    call: ClassVar[Callable[..., Call]]
+    call: ClassVar[Callable[..., Call]]  # `by_axes` by default
     cases: ClassVar[dict[str, Maker]]
-    more_shapes: ClassVar[dict[str, Maker]] = {}
+    more_shapes: ClassVar[dict[str, Maker]]  # what house rule 1 asks for besides; the axes' by default
+    sizes: ClassVar[dict[str, int]] = {}  # of axes, where `call` is the default and primes will not do
     dead_rows: ClassVar[dict[str, Maker]] = {}
     hard_cases: ClassVar[dict[str, Maker]] = {}
     representative: ClassVar[tuple[str, ...] | None] = None  # the cases for dtype and layout; None for all
     ban: ClassVar[Ban] = NOTHING_BANNED
     near_300: Maker
-    grows: ClassVar[dict[str, str]] = {}  # what an operation count must not grow with: in words, and the size
+    grows: ClassVar[dict[str, str]]  # what an operation count must not grow with: in words, and the size
     growth: ClassVar[dict[str, Callable[[Draw, int], Call]]]
     growth_sizes: ClassVar[tuple[int, int]] = (2, 14)
     memory_in: ClassVar[str] = ""  # the size that no tensor grows faster than; empty where some tensor may
@@ -70,18 +79,85 @@ class Contract(Harness):
     constant_inputs: ClassVar[bool] = False
 
     @classmethod
+    def by_axes(
+        cls, d: Draw, shape: tuple[int, ...] = (2, 5), scale: float = 1.0, offset: float = 0.0, **more: Any
+    ) -> Call:
+        """The default call: normal floats around `offset`, and masks, of the axes that the signature names.
+
+        Other words are sizes of axes, inputs, or see `constructed`.
+
+        Raises:
+            TypeError: a required input is neither, so that a grader has to draw it.
+        """
+        sizes = {axis: more.pop(axis, size) for axis, size in cls.sizes.items()}
+        inputs: dict[str, Any] = {}
+        for name in cls.signature.inputs[: cls.signature.required]:
+            leading = shape if name in cls.signature.open else ()
+            size = (*leading, *(sizes[axis] for axis in cls._axes(name)))
+            match cls.signature.kinds.get(name):
+                case "Float":
+                    inputs[name] = offset + d.normal(*size, scale=scale)
+                case "Bool":
+                    inputs[name] = d.mask(*size)
+                case _ if name not in more:
+                    raise TypeError(f"{cls.__name__} draws floats and masks alone: state `call`, which draws `{name}`")
+        return cls.constructed(d, Call(inputs), sizes, more)
+
+    @classmethod
+    def constructed(cls, d: Draw, made: Call, sizes: dict[str, int], more: dict[str, Any]) -> Call:
+        """The call with what is more than the axes tell: inputs."""
+        return made.with_inputs(**more)
+
+    @classmethod
     def complete(cls) -> None:
+        cls._infer()
         for table in ("cases", "more_shapes", "dead_rows", "hard_cases"):
             setattr(cls, table, {name: cls._maker(case) for name, case in getattr(cls, table).items()})
         cls.timed = cls._maker(cls.timed)
         if hasattr(cls, "near_300"):
             cls.near_300 = cls._maker(cls.near_300)
-        grows = {word: (lambda d, n, size=size: cls.call(d, **{size: n})) for word, size in cls.grows.items()}
+        grows = {word: partial(cls._grown, size=size) for word, size in cls.grows.items()}
         cls.growth = grows | getattr(cls, "growth", {})
         if cls.memory_in and not hasattr(cls, "linear_in"):
-            cls.linear_in = staticmethod(lambda d, n: cls.call(d, **{cls.memory_in: n}))
+            cls.linear_in = partial(cls._grown, size=cls.memory_in, leading=1)
         cls.constant_inputs = bool({*cls.constants} & {*cls.signature.inputs})
         cls.optional_inputs = cls.signature.inputs[cls.signature.required :]
+
+    @classmethod
+    def _infer(cls) -> None:
+        """Fill in what the axes tell, where a grader does not."""
+        named = cls.named_sizes()
+        if not hasattr(cls, "call"):
+            cls.call = cls.by_axes
+            cls.sizes = dict(zip(named, PRIMES, strict=False)) | cls.sizes
+        taken = inspect.signature(cls.call).parameters
+        axes = [axis for axis in dict.fromkeys((*named, *cls.sizes)) if axis in taken or axis in cls.sizes]
+        leading = {"shape"} & {*taken} if cls.signature.open else {}
+        shapes: dict[str, Case] = {f"{axis}_of_one": {axis: 1} for axis in axes}
+        shapes |= {name: {"shape": shape} for name, shape in LEADING.items() if leading}
+        most = max((len(cls._axes(name)) + (name in cls.signature.open) for name in cls.signature.kinds), default=1)
+        side = round(TIMED_ENTRIES ** (1 / max(1, most)))
+        timed: Case = dict.fromkeys(axes, side) | dict.fromkeys(leading, (side,))
+        grows = {axis: axis for axis in axes} | ({LEADING_AXES: "shape"} if leading else {})
+        inferred = {"more_shapes": shapes, "timed": timed, "grows": {} if hasattr(cls, "growth") else grows}
+        for name, value in inferred.items():
+            if not hasattr(cls, name):
+                setattr(cls, name, value)
+
+    @classmethod
+    def named_sizes(cls) -> list[str]:
+        """What the sizes of a call are named by: the axes of its required tensors, but for leading ones."""
+        required = cls.signature.inputs[: cls.signature.required]
+        return list(dict.fromkeys(axis for name in required for axis in cls._axes(name)))
+
+    @classmethod
+    def _axes(cls, name: str) -> list[str]:
+        """The axes of an input, but for leading ones."""
+        return cls.signature.axes.get(name, "").split()[name in cls.signature.open :]
+
+    @classmethod
+    def _grown(cls, d: Draw, n: int, size: str, leading: int = 2) -> Call:
+        return cls.call(d, **{size: (n,) * leading if size == "shape" else n})
 
     @classmethod
     def _maker(cls, case: Case) -> Maker:
@@ -274,7 +350,7 @@ class Contract(Harness):
             largest.append(max(bytes_of.items(), key=lambda item: item[1]))
         (_, before), (name, after) = largest
         if after > 2 * factor * before:
-            axis = self.memory_in or "seq"
+            axis = {"shape": LEADING_AXES}.get(self.memory_in, self.memory_in or "seq")
             sentence = f"no tensor grows faster than the input: nothing the size of {axis} × {axis} is needed"
             seen = f"{name} made {before} bytes at {axis} {small} and {after} bytes at {axis} {factor * small}"
             too_much(sentence, seen)
@@ -285,6 +361,26 @@ class Contract(Harness):
             prepared = [self.prepare_call(attempt, type(self).timed(draw))]
             self.ban.judge(attempt.observed(prepared, list(self.ban.functions), counted=False), attempt.parts)
         assert_time_within(self.time_limit, self.race(attempt, reference, draw))
+
+    def refuses(self, attempt: Attempt, call: Call, *values: Any, sentence: str) -> None:
+        """The call, or the construction before it, is a ValueError whose text holds these values; of a tuple, one."""
+
+        def use() -> None:
+            callee, args, kwargs = self.prepare_call(attempt, replace(call, params={}))  # which may not fit
+            callee.request(args, kwargs)
+
+        assert_raises(use, *values, sentence=sentence)
+
+    def refuses_each(self, attempt: Attempt, call: Call, **wrong: Iterable[Any]) -> None:
+        """Each of these values of an input, beside the others of the call, is refused; a tensor for its shape."""
+        for name, values in wrong.items():
+            for value in values:
+                if isinstance(value, Tensor):
+                    shape = ", ".join(map(str, value.shape))
+                    held, told = (f"({shape}", f"[{shape}"), f"{name} of shape {tuple(value.shape)}"
+                else:
+                    held, told = (value, f"{value:g}"), f"{name}={value}"
+                self.refuses(attempt, call.with_inputs(**{name: value}), held, sentence=f"{told} is refused")
 
     def representative_cases(self) -> dict[str, Maker]:
         """The cases that dtype and layout are tried on."""

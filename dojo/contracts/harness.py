@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -71,7 +72,7 @@ class HouseRules:
 class Harness(HouseRules):
     """What every contract of tensors is given."""
 
-    oracle: ClassVar[Formula]
+    oracle: ClassVar[Formula]  # takes inputs by name, and `init` and `params`, whichever it names
     variants: ClassVar[Sequence[Formula]]
     results: ClassVar[tuple[str, ...]] = ()  # the names of several results, in their order
     constants: ClassVar[tuple[str, ...]] = ()  # inputs that get no gradient, and parameters that are frozen
@@ -80,7 +81,32 @@ class Harness(HouseRules):
     rounded_once: ClassVar[bool] = False  # half precision is held to float32 arithmetic and one rounding
     timed: Maker
     timed_scale: ClassVar[tuple[float, float]] = (0.5, 1.5)  # what the inputs of a timed call are multiplied by
-    time_limit: ClassVar[float]
+    time_limit: ClassVar[float] = 15.0
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if hasattr(cls, "name"):
+            if len({*map(id, cls.variants)}) < len(cls.variants):
+                raise TypeError(f"{cls.__name__} has a variant twice: state each once, however few there are")
+            cls.oracle = cls.formula(cls.oracle)
+            cls.variants = tuple(map(cls.formula, cls.variants))
+
+    @classmethod
+    def formula(cls, written: Formula) -> Formula:
+        """The formula of constructor arguments, parameters and inputs, of which it takes what it names.
+
+        What a call leaves out has the default that stands in the master's signature.
+        """
+        named = inspect.signature(written).parameters
+        takes_all = any(each.kind is each.VAR_KEYWORD for each in named.values())
+
+        def whole(init: dict[str, Any], params: dict[str, Tensor], **inputs: Any) -> Any:
+            own = {"init": cls.signature.init_defaults | init, "params": params}
+            given = cls.signature.defaults | inputs
+            taken = {name: value for name, value in given.items() if takes_all or name in named}
+            return written(**taken, **{name: value for name, value in own.items() if name in named})
+
+        return whole
 
     def verify(
         self,

@@ -30,6 +30,7 @@ class ModuleContract(Contract):
         "test_other_weights_give_another_result": "has_parameters",
     }
     has_parameters: ClassVar[bool] = False
+    scales: ClassVar[dict[str, float]] = {}  # of parameters in the default call, as `params` takes them
     buffers: ClassVar[tuple[str, ...]] = ()  # what of `params` the state dict holds as buffers: see `trains`
 
     @classmethod
@@ -39,6 +40,19 @@ class ModuleContract(Contract):
         if hasattr(cls, "precision_sensitive"):
             cls.precision_sensitive = cls._maker(cls.precision_sensitive)
         cls.has_parameters = bool(next(iter(cls.cases.values()))(Draw(0)).params)
+
+    @classmethod
+    def constructed(cls, d: Draw, made: Call, sizes: dict[str, int], more: dict[str, Any]) -> Call:
+        """The call of a module built with these sizes; other words are arguments of it, or scales of parameters."""
+        inputs = {name: more.pop(name) for name in cls.signature.inputs if name in more}
+        init = {name: (sizes | more)[name] for name in cls.signature.init if name in sizes | more}
+        scales = {name: scale for name, scale in more.items() if name not in init}
+        return replace(made.with_inputs(**inputs), init=init, params=cls.params(d, init, **cls.scales | scales))
+
+    @classmethod
+    def named_sizes(cls) -> list[str]:
+        required = [name for name in cls.signature.init if name not in cls.signature.init_defaults]
+        return list(dict.fromkeys([*super().named_sizes(), *required]))
 
     @classmethod
     def params(cls, d: Draw, init: dict[str, Any], **scales: float) -> dict[str, Tensor]:

@@ -262,6 +262,14 @@ def feed_forward(params: Params, x: Tensor) -> Tensor:
     return hidden @ params["fc2.weight"].mT + params["fc2.bias"]
 
 
+# Attention, norm and feed-forward layer of a `post_norm_layer`, the first of torch's own.
+POST_NORM_WAYS: tuple[tuple[Attention, LayerNorm, FeedForward], ...] = (
+    (library, library_layer_norm, library_feed_forward),
+    (stage_by_stage, layer_norm, feed_forward),
+    (normalised_last, layer_norm, library_feed_forward),
+)
+
+
 def post_norm_layer(
     attend: Attention, norm: LayerNorm, ffn: FeedForward, cross_attention: bool
 ) -> Callable[..., Tensor]:

@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dojo.contracts import Attempt, Call, Contract, Draw, assert_raises, robust
+from dojo.contracts import Attempt, Call, Draw, RoundedOnceContract, robust
 
 
-def token_by_token(init: dict, params: dict, logits: Tensor, token_ids: Tensor, response_mask: Tensor) -> Tensor:
+def token_by_token(logits: Tensor, token_ids: Tensor, response_mask: Tensor) -> Tensor:
     sums = []
     for row, ids, mask in zip(logits, token_ids.tolist(), response_mask.tolist(), strict=True):
         said = [torch.log_softmax(row[t - 1], -1)[ids[t]] for t in range(1, len(ids)) if mask[t]]
@@ -20,22 +20,19 @@ def token_by_token(init: dict, params: dict, logits: Tensor, token_ids: Tensor, 
     return torch.stack(sums)
 
 
-def labelled(init: dict, params: dict, logits: Tensor, token_ids: Tensor, response_mask: Tensor) -> Tensor:
+def labelled(logits: Tensor, token_ids: Tensor, response_mask: Tensor) -> Tensor:
     labels = token_ids.masked_fill(~response_mask, -100)[:, 1:]
-    wide = logits[:, :-1].to(torch.promote_types(logits.dtype, torch.float32))
-    return -F.cross_entropy(wide.mT, labels, reduction="none").sum(-1).to(logits.dtype)
+    return -F.cross_entropy(logits[:, :-1].mT, labels, reduction="none").sum(-1)
 
 
-def gathered(init: dict, params: dict, logits: Tensor, token_ids: Tensor, response_mask: Tensor) -> Tensor:
-    wide = logits[:, :-1].to(torch.promote_types(logits.dtype, torch.float32))
-    taken = wide.gather(-1, token_ids[:, 1:, None])[..., 0]
-    return torch.where(response_mask[:, 1:], taken - wide.logsumexp(-1), 0.0).sum(-1).to(logits.dtype)
+def gathered(logits: Tensor, token_ids: Tensor, response_mask: Tensor) -> Tensor:
+    taken = logits[:, :-1].gather(-1, token_ids[:, 1:, None])[..., 0]
+    return torch.where(response_mask[:, 1:], taken - logits[:, :-1].logsumexp(-1), 0.0).sum(-1)
 
 
-def in_two_sums(init: dict, params: dict, logits: Tensor, token_ids: Tensor, response_mask: Tensor) -> Tensor:
-    wide = logits[:, :-1].to(torch.promote_types(logits.dtype, torch.float32))
-    taken, kept = wide.gather(-1, token_ids[:, 1:, None])[..., 0], response_mask[:, 1:]
-    return (taken.where(kept, 0.0).sum(-1) - wide.logsumexp(-1).where(kept, 0.0).sum(-1)).to(logits.dtype)
+def in_two_sums(logits: Tensor, token_ids: Tensor, response_mask: Tensor) -> Tensor:
+    taken, kept = logits[:, :-1].gather(-1, token_ids[:, 1:, None])[..., 0], response_mask[:, 1:]
+    return taken.where(kept, 0.0).sum(-1) - logits[:, :-1].logsumexp(-1).where(kept, 0.0).sum(-1)
 
 
 def impossible_where_left_out(d: Draw, share: float = 0.5) -> Call:
@@ -48,11 +45,10 @@ def impossible_where_left_out(d: Draw, share: float = 0.5) -> Call:
     return call.with_inputs(logits=logits.masked_fill(gone, -math.inf))
 
 
-class TestSequenceLogprobs(Contract):
+class TestSequenceLogprobs(RoundedOnceContract):
     name = "sequence_logprobs"
     oracle = token_by_token
     variants = (labelled, gathered, in_two_sums)
-    rounded_once = True
     cases = {
         "responses": {},
         "everything_a_response": {"share": 1.0},
@@ -71,10 +67,8 @@ class TestSequenceLogprobs(Contract):
         "no_response_and_tokens_of_probability_0": partial(impossible_where_left_out, share=0.0),
     }
     near_300 = {"scale": 300.0}
-    grows = {"rows": "batch", "tokens": "seq", "the vocabulary": "vocab"}
     growth_sizes = (8, 20)
     timed = {"batch": 4, "seq": 64, "vocab": 2048}
-    time_limit = 15.0
 
     @classmethod
     def call(
@@ -94,27 +88,14 @@ class TestSequenceLogprobs(Contract):
     @robust
     def test_wrong_shapes_are_refused(self, attempt: Attempt, draw: Draw) -> None:
         """Shapes that broadcast give each row the tokens, or the mask, of another one."""
-        logits, ids, mask = self.call(draw).inputs.values()
-        wrong = [(bad, bad > 0) for bad in (ids[:, 1:], ids[:1], ids.mT.contiguous(), ids[..., None])]
-        wrong += [(ids, bad) for bad in (mask[:, 1:], mask[:1], mask[0], mask[..., None])]
-        for args in wrong:
-            bad = next(each for each in args if each is not ids and each is not mask)
-            name, said = "response_mask" if bad.dtype is torch.bool else "token_ids", ", ".join(map(str, bad.shape))
-            sentence = f"{name} of shape {tuple(bad.shape)} for logits of shape {tuple(logits.shape)} are refused"
-            asked = (logits, *args)
-            assert_raises(
-                lambda asked=asked: attempt.sequence_logprobs.request(asked, {}),
-                (f"({said}", f"[{said}"),
-                sentence=sentence,
-            )
+        call = self.call(draw)
+        _, ids, mask = call.inputs.values()
+        self.refuses_each(attempt, call, response_mask=(mask[:, 1:], mask[:1], mask[0], mask[..., None]))
+        for bad in (ids[:, 1:], ids[:1], ids.mT.contiguous(), ids[..., None]):
+            self.refuses_each(attempt, call.with_inputs(response_mask=bad > 0), token_ids=[bad])
 
 
-Four = tuple[Tensor, Tensor, Tensor, Tensor]
-
-
-def pair_by_pair(
-    init: dict, params: dict, *, beta: float = 0.1, label_smoothing: float = 0.0, **four: Tensor
-) -> Tensor:
+def pair_by_pair(beta: float, label_smoothing: float, **four: Tensor) -> Tensor:
     losses = []
     for pi_c, pi_r, ref_c, ref_r in zip(*four.values(), strict=True):
         margin = beta * (pi_c - pi_r - ref_c.detach() + ref_r.detach())
@@ -125,36 +106,23 @@ def pair_by_pair(
     return torch.stack(losses).mean()
 
 
-def by_logsigmoid(
-    init: dict, params: dict, *, beta: float = 0.1, label_smoothing: float = 0.0, **four: Tensor
-) -> Tensor:
-    (pi_c, pi_r, ref_c, ref_r), dtype = _widened(four)
+def by_logsigmoid(beta: float, label_smoothing: float, **four: Tensor) -> Tensor:
+    pi_c, pi_r, ref_c, ref_r = four.values()
     margin = beta * ((pi_c - pi_r) - (ref_c - ref_r))
-    losses = -F.logsigmoid(margin) * (1 - label_smoothing) - F.logsigmoid(-margin) * label_smoothing
-    return losses.mean().to(dtype)
+    return (-F.logsigmoid(margin) * (1 - label_smoothing) - F.logsigmoid(-margin) * label_smoothing).mean()
 
 
-def of_rewards(init: dict, params: dict, *, beta: float = 0.1, label_smoothing: float = 0.0, **four: Tensor) -> Tensor:
-    (pi_c, pi_r, ref_c, ref_r), dtype = _widened(four)
+def of_rewards(beta: float, label_smoothing: float, **four: Tensor) -> Tensor:
+    pi_c, pi_r, ref_c, ref_r = four.values()
     margin = beta * (pi_c - ref_c) - beta * (pi_r - ref_r)
     # softplus(m) = softplus(-m) + m
-    return ((F.softplus(-margin) + label_smoothing * margin).sum() / len(margin)).to(dtype)
+    return (F.softplus(-margin) + label_smoothing * margin).sum() / len(margin)
 
 
-def by_cross_entropy(
-    init: dict, params: dict, *, beta: float = 0.1, label_smoothing: float = 0.0, **four: Tensor
-) -> Tensor:
-    (pi_c, pi_r, ref_c, ref_r), dtype = _widened(four)
+def by_cross_entropy(beta: float, label_smoothing: float, **four: Tensor) -> Tensor:
+    pi_c, pi_r, ref_c, ref_r = four.values()
     margin = beta * (pi_c + ref_r) - beta * (pi_r + ref_c)
-    wins = torch.full_like(margin, 1 - label_smoothing)
-    return F.binary_cross_entropy_with_logits(margin, wins).to(dtype)
-
-
-def _widened(four: dict[str, Tensor]) -> tuple[Four, torch.dtype]:
-    dtype = four["policy_chosen"].dtype
-    wide = torch.promote_types(dtype, torch.float32)
-    pi_c, pi_r, ref_c, ref_r = (each.to(wide) for each in four.values())
-    return (pi_c, pi_r, ref_c.detach(), ref_r.detach()), dtype
+    return F.binary_cross_entropy_with_logits(margin, torch.full_like(margin, 1 - label_smoothing))
 
 
 def unlike_sums(d: Draw, far: int) -> Call:
@@ -168,18 +136,16 @@ def unlike_sums(d: Draw, far: int) -> Call:
     return Call(dict(zip(names, long.unbind(1), strict=True)) | {"beta": 1.0})
 
 
-class TestDpoLoss(Contract):
+class TestDpoLoss(RoundedOnceContract):
     name = "dpo_loss"
     oracle = pair_by_pair
     variants = (by_logsigmoid, of_rewards, by_cross_entropy)
     constants = ("ref_chosen", "ref_rejected")
-    rounded_once = True
     cases = {
         "pairs": {},
         "another_beta": {"beta": 0.7},
         "smoothed": {"label_smoothing": 0.3, "beta": 0.4},
     }
-    more_shapes = {"one_pair": {"batch": 1}}
     hard_cases = {
         "nearly_even_labels": {"label_smoothing": 0.49},
         "the_policy_is_the_reference": {"moved": 0.0},
@@ -191,7 +157,6 @@ class TestDpoLoss(Contract):
         "a_policy_far_from_the_reference": partial(unlike_sums, far=2),
     }
     representative = (*cases, "a_short_response_and_a_long_one", "a_policy_far_from_the_reference")
-    grows = {"pairs": "batch"}
     growth_sizes = (8, 20)
     timed = {"batch": 4096}
     time_limit = 6.0
@@ -213,12 +178,4 @@ class TestDpoLoss(Contract):
     @robust
     def test_wrong_settings_are_refused(self, attempt: Attempt, draw: Draw) -> None:
         """With beta 0 nothing is learnt, and from a half on label smoothing turns every preference around."""
-        four = tuple(self.call(draw).inputs.values())
-        for name, values in {"beta": (0.0, -0.5), "label_smoothing": (-0.1, 0.5, 0.7)}.items():
-            for value in values:
-                asked = {name: value}
-                assert_raises(
-                    lambda asked=asked: attempt.dpo_loss.request(four, asked),
-                    value,
-                    sentence=f"{name}={value} is refused",
-                )
+        self.refuses_each(attempt, self.call(draw), beta=(0.0, -0.5), label_smoothing=(-0.1, 0.5, 0.7))

@@ -5,15 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from dojo.contracts import Attempt, Call, Contract, Draw, assert_raises, robust
+from dojo.contracts import Attempt, Call, Draw, RoundedOnceContract, robust
 
 Pair = tuple[Tensor, Tensor]
 
 
-def by_definition(
-    init: dict, params: dict, rewards: Tensor, values: Tensor, dones: Tensor, last_value: Tensor,
-    gamma: float = 0.99, lam: float = 0.95,
-) -> Pair:  # fmt: skip
+def by_definition(rewards: Tensor, values: Tensor, dones: Tensor, last_value: Tensor, gamma: float, lam: float) -> Pair:
     found = []
     for r, v, d, last in zip(*(each.tolist() for each in (rewards, values, dones, last_value)), strict=True):
         v, row = [*v, last], []
@@ -29,53 +26,41 @@ def by_definition(
     return advantages, advantages + values
 
 
-def from_the_back(init: dict, params: dict, rewards: Tensor, *more: Tensor, **named: float) -> Pair:
-    r, v, goes_on, last, gamma, lam = _wide(rewards, *more, **named)
-    found, advantage, after = [], torch.zeros_like(last), last
-    for reward, value, on in zip(*(each.unbind(1)[::-1] for each in (r, v, goes_on)), strict=True):
-        advantage = reward + gamma * after * on - value + gamma * lam * on * advantage
+def from_the_back(rewards: Tensor, values: Tensor, dones: Tensor, last_value: Tensor, gamma: float, lam: float) -> Pair:
+    found, advantage, after = [], torch.zeros_like(last_value), last_value
+    for reward, value, done in zip(*(each.unbind(1)[::-1] for each in (rewards, values, dones)), strict=True):
+        advantage = reward + gamma * after * ~done - value + gamma * lam * ~done * advantage
         after = value
         found.insert(0, advantage)
     advantages = torch.stack(found, 1)
-    return advantages.to(rewards.dtype), (advantages + v).to(rewards.dtype)
+    return advantages, advantages + values
 
 
-def from_returns(init: dict, params: dict, rewards: Tensor, *more: Tensor, **named: float) -> Pair:
-    r, v, goes_on, last, gamma, lam = _wide(rewards, *more, **named)
-    returns, total = torch.empty_like(v), last
-    after = torch.cat([v, last[:, None]], 1)[:, 1:]
-    for t in range(r.shape[1] - 1, -1, -1):
-        total = r[:, t] + gamma * goes_on[:, t] * ((1 - lam) * after[:, t] + lam * total)
+def from_returns(rewards: Tensor, values: Tensor, dones: Tensor, last_value: Tensor, gamma: float, lam: float) -> Pair:
+    returns, total = torch.empty_like(values), last_value
+    after = torch.cat([values, last_value[:, None]], 1)[:, 1:]
+    for t in range(rewards.shape[1] - 1, -1, -1):
+        total = rewards[:, t] + gamma * ~dones[:, t] * ((1 - lam) * after[:, t] + lam * total)
         returns[:, t] = total
-    return (returns - v).to(rewards.dtype), returns.to(rewards.dtype)
+    return returns - values, returns
 
 
-def by_a_matrix(init: dict, params: dict, rewards: Tensor, *more: Tensor, **named: float) -> Pair:
-    r, v, goes_on, last, gamma, lam = _wide(rewards, *more, **named)
-    delta = (r - v) + gamma * goes_on * torch.cat([v[:, 1:], last[:, None]], 1)
-    step, ends = torch.arange(r.shape[1]), (1 - goes_on).cumsum(1)
-    far = step - step[:, None]
-    same = (ends - (1 - goes_on))[:, None, :] == (ends - (1 - goes_on))[:, :, None]
-    weights = torch.where(same & (far >= 0), torch.tensor(gamma * lam, dtype=r.dtype) ** far.clamp_min(0), 0.0)
+def by_a_matrix(rewards: Tensor, values: Tensor, dones: Tensor, last_value: Tensor, gamma: float, lam: float) -> Pair:
+    delta = (rewards - values) + gamma * ~dones * torch.cat([values[:, 1:], last_value[:, None]], 1)
+    step, before = torch.arange(rewards.shape[1]), dones.cumsum(1) - dones.long()  # ends before each step
+    far, same = step - step[:, None], before[:, None, :] == before[:, :, None]
+    weights = torch.where(same & (far >= 0), torch.tensor(gamma * lam, dtype=rewards.dtype) ** far.clamp_min(0), 0.0)
     advantages = torch.einsum("bts,bs->bt", weights, delta)
-    return advantages.to(rewards.dtype), (advantages + v).to(rewards.dtype)
+    return advantages, advantages + values
 
 
-def _wide(
-    rewards: Tensor, values: Tensor, dones: Tensor, last_value: Tensor, gamma: float = 0.99, lam: float = 0.95
-) -> tuple[Tensor, Tensor, Tensor, Tensor, float, float]:
-    wide = torch.promote_types(rewards.dtype, torch.float32)
-    return rewards.to(wide), values.to(wide), (~dones).to(wide), last_value.to(wide), gamma, lam
-
-
-class TestGae(Contract):
+class TestGae(RoundedOnceContract):
     name = "gae"
     oracle = by_definition
     variants = (from_the_back, from_returns, by_a_matrix)
     results = ("advantages", "returns")
     axes = {"advantages": "batch time", "returns": "batch time"}
     constants = ("rewards", "values", "last_value")
-    rounded_once = True
     cases = {
         "episodes_end_within": {"gamma": 0.8, "lam": 0.6},
         "no_end": {"ends": (), "gamma": 0.9, "lam": 0.7},
@@ -122,21 +107,11 @@ class TestGae(Contract):
     @robust
     def test_wrong_arguments_are_refused(self, attempt: Attempt, draw: Draw) -> None:
         """Shapes that broadcast give every step the value of another one, and no error."""
-        function, call = attempt.gae, self.call(draw)
-        rewards, values, dones, last = call.inputs.values()
+        call = self.call(draw)
+        _, values, dones, last = call.inputs.values()
         wrong = {
             "values": (values[:1], values[0], values[:, :1], torch.cat([values, last[:, None]], 1)),
             "dones": (dones[:1], dones[0], dones[:, -1], torch.cat([dones, dones[:, :1]], 1)),
             "last_value": (last[:, None], last[:1], values),
         }
-        for name, others in wrong.items():
-            for other in others:
-                args = tuple((call.inputs | {name: other}).values())
-                shape, sentence = ", ".join(map(str, other.shape)), f"{name} of shape {tuple(other.shape)} is refused"
-                held = (f"({shape}", f"[{shape}")
-                assert_raises(lambda args=args: function.request(args, {}), held, sentence=sentence)
-        for name in ("gamma", "lam"):
-            for value in (-0.1, 1.5):
-                named, sentence = {name: value}, f"{name}={value} is refused"
-                args = rewards, values, dones, last
-                assert_raises(lambda a=args, n=named: function.request(a, n), value, sentence=sentence)
+        self.refuses_each(attempt, call, **wrong, gamma=(-0.1, 1.5), lam=(-0.1, 1.5))

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from dojo.contracts import (
-    Attempt,
-    Call,
-    Contract,
-    Draw,
-    assert_raises,
-    fail,
-    robust,
-)
+from dojo.contracts import Attempt, Call, Draw, MaskedLossContract, robust
 
 
-def token_by_token(
-    init: dict, params: dict, logp: Tensor, old_logp: Tensor, advantages: Tensor, mask: Tensor, clip: float = 0.2
-) -> Tensor:
+def token_by_token(logp: Tensor, old_logp: Tensor, advantages: Tensor, mask: Tensor, clip: float) -> Tensor:
     losses = []
     for new, old, advantage in zip(logp[mask], old_logp[mask], advantages[mask], strict=True):
         ratio = (new - old).exp()
@@ -31,9 +20,7 @@ def token_by_token(
     return torch.stack(losses).mean() if losses else 0 * logp[mask].sum()
 
 
-def value_by_value(
-    init: dict, params: dict, values: Tensor, old_values: Tensor, returns: Tensor, mask: Tensor, clip: float = 0.2
-) -> Tensor:
+def value_by_value(values: Tensor, old_values: Tensor, returns: Tensor, mask: Tensor, clip: float) -> Tensor:
     losses = []
     for new, old, target in zip(values[mask], old_values[mask], returns[mask], strict=True):
         near = old + clip if new > old + clip else old - clip if new < old - clip else new
@@ -42,70 +29,47 @@ def value_by_value(
     return torch.stack(losses).mean() if losses else 0 * values[mask].sum()
 
 
-def of_losses(
-    init: dict, params: dict, logp: Tensor, old_logp: Tensor, advantages: Tensor, mask: Tensor, clip: float = 0.2
-) -> Tensor:
-    new, old, advantage = _kept(mask, logp, old_logp, advantages)
-    ratio = torch.exp(new - old)
+def of_losses(logp: Tensor, old_logp: Tensor, advantages: Tensor, mask: Tensor, clip: float) -> Tensor:
+    ratio, advantage = torch.exp(logp - old_logp)[mask], advantages[mask]
     losses = torch.maximum(-advantage * ratio, -advantage * torch.clamp(ratio, 1 - clip, 1 + clip))
-    return (losses.sum() / max(1, len(losses))).to(logp.dtype)
+    return losses.sum() / max(1, len(losses))
 
 
-def by_sign(
-    init: dict, params: dict, logp: Tensor, old_logp: Tensor, advantages: Tensor, mask: Tensor, clip: float = 0.2
-) -> Tensor:
-    new, old, advantage = _kept(mask, logp, old_logp, advantages)
-    ratio = 1 + torch.expm1(new - old)
+def by_sign(logp: Tensor, old_logp: Tensor, advantages: Tensor, mask: Tensor, clip: float) -> Tensor:
+    ratio, advantage = 1 + torch.expm1(logp[mask] - old_logp[mask]), advantages[mask]
     gain = torch.where(advantage > 0, ratio.clamp_max(1 + clip), ratio.clamp_min(1 - clip)) * advantage
-    return -(gain / max(1, len(gain))).cumsum(0)[-1:].sum().to(logp.dtype)  # one after the other
+    return -(gain / max(1, len(gain))).cumsum(0)[-1:].sum()  # one after the other
 
 
-def in_place_of_garbage(
-    init: dict, params: dict, logp: Tensor, old_logp: Tensor, advantages: Tensor, mask: Tensor, clip: float = 0.2
-) -> Tensor:
-    new, old, advantage = (each.masked_fill(~mask, 0.0).to(_wide(logp)) for each in (logp, old_logp, advantages))
-    ratio, weight = (new - old).exp(), mask.to(_wide(logp)) / mask.sum().clamp_min(1)
-    return -(torch.min(ratio * advantage, ratio.clip(1 - clip, 1 + clip) * advantage) * weight).sum().to(logp.dtype)
+def in_place_of_garbage(logp: Tensor, old_logp: Tensor, advantages: Tensor, mask: Tensor, clip: float) -> Tensor:
+    new, old, advantage = (each.masked_fill(~mask, 0.0) for each in (logp, old_logp, advantages))
+    ratio, weight = (new - old).exp(), mask / mask.sum().clamp_min(1)
+    return -(torch.min(ratio * advantage, ratio.clip(1 - clip, 1 + clip) * advantage) * weight).sum()
 
 
-def of_errors(
-    init: dict, params: dict, values: Tensor, old_values: Tensor, returns: Tensor, mask: Tensor, clip: float = 0.2
-) -> Tensor:
-    new, old, target = _kept(mask, values, old_values, returns)
+def of_errors(values: Tensor, old_values: Tensor, returns: Tensor, mask: Tensor, clip: float) -> Tensor:
+    new, old, target = values[mask], old_values[mask], returns[mask]
     near = torch.clamp(new, old - clip, old + clip)
-    return (0.5 * torch.maximum((new - target) ** 2, (near - target) ** 2).sum() / max(1, len(new))).to(values.dtype)
+    return 0.5 * torch.maximum((new - target) ** 2, (near - target) ** 2).sum() / max(1, len(new))
 
 
-def by_steps(
-    init: dict, params: dict, values: Tensor, old_values: Tensor, returns: Tensor, mask: Tensor, clip: float = 0.2
-) -> Tensor:
-    new, old, target = _kept(mask, values, old_values, returns)
+def by_steps(values: Tensor, old_values: Tensor, returns: Tensor, mask: Tensor, clip: float) -> Tensor:
+    new, old, target = values[mask], old_values[mask], returns[mask]
     near = old + (new - old).clamp(-clip, clip)
     worst = torch.where((near - target).abs() > (new - target).abs(), near - target, new - target)
-    return (worst.square() / 2 / max(1, len(new))).cumsum(0)[-1:].sum().to(values.dtype)
+    return (worst.square() / 2 / max(1, len(new))).cumsum(0)[-1:].sum()
 
 
-def squares_multiplied_out(
-    init: dict, params: dict, values: Tensor, old_values: Tensor, returns: Tensor, mask: Tensor, clip: float = 0.2
-) -> Tensor:
-    new, old, target = (each.masked_fill(~mask, 0.0).to(_wide(values)) for each in (values, old_values, returns))
+def squares_multiplied_out(values: Tensor, old_values: Tensor, returns: Tensor, mask: Tensor, clip: float) -> Tensor:
+    new, old, target = (each.masked_fill(~mask, 0.0) for each in (values, old_values, returns))
     errors = new - target, torch.min(torch.max(new, old - clip), old + clip) - target
-    weight = 0.5 * mask.to(_wide(values)) / mask.sum().clamp_min(1)
-    return (torch.max(errors[0] * errors[0], errors[1] * errors[1]) * weight).sum().to(values.dtype)
+    weight = 0.5 * mask / mask.sum().clamp_min(1)
+    return (torch.max(errors[0] * errors[0], errors[1] * errors[1]) * weight).sum()
 
 
-def _wide(x: Tensor) -> torch.dtype:
-    return torch.promote_types(x.dtype, torch.float32)
+class ClippedLoss(MaskedLossContract):
+    """What both losses have in common."""
 
-
-def _kept(mask: Tensor, *given: Tensor) -> list[Tensor]:
-    return [each[mask].to(_wide(each)) for each in given]
-
-
-class MaskedLoss(Contract):
-    """What both losses have in common. Graded tokens keep off every clip: there gradients jump."""
-
-    rounded_once = True
     cases = {
         "rows_of_unequal_length": {},
         "all_kept": {"kept": 1.0},
@@ -119,79 +83,33 @@ class MaskedLoss(Contract):
         "nothing_kept": {"kept": 0.0},
         "nothing_kept_of_garbage": {"kept": 0.0, "garbage": True},
     }
-    grows = {"the batch": "batch", "the sequence": "seq"}
     timed = {"batch": 48, "seq": 512}
     time_limit = 20.0
-    coarse: ClassVar[tuple[float, float, float]]  # inputs whose differences, or clips, bfloat16 cannot hold
-    of_ones: ClassVar[float]  # the loss of ones, ones and minus ones
-
-    @classmethod
-    def masked(
-        cls, d: Draw, tensors: dict[str, Tensor], kept: float, dead: bool, garbage: bool, settings: dict[str, float]
-    ) -> Call:
-        """The call with a mask that keeps all of the first row, and of the second one token, or none."""
-        batch, seq = next(iter(tensors.values())).shape
-        mask = d.mask(batch, seq, share=kept) & (kept > 0)
-        if 0 < kept < 1 and batch > 1:
-            mask[0], mask[1, 1:], mask[1, 0] = True, False, not dead
-        if garbage:
-            odd = torch.tensor([math.nan, math.inf, -math.inf, 3e4])[d.integers(0, 4, len(tensors), batch, seq)]
-            tensors = {k: torch.where(mask, v, wrong) for (k, v), wrong in zip(tensors.items(), odd, strict=True)}
-        return Call({**tensors, "mask": mask, **settings})
-
-    @staticmethod
-    def moved(d: Draw, shape: tuple[int, int], below: float, above: float) -> Tensor:
-        """Small moves and large ones, to either side, well off the edges at -below and above."""
-        up, far = d.uniform(*shape) < 0.5, d.uniform(*shape) < 0.6
-        size = torch.where(far, d.uniform(*shape, low=1.6, high=3.0), d.uniform(*shape, low=0.1, high=0.5))
-        return torch.where(up, above, -below) * size
-
-    @robust
-    def test_differences_of_bfloat16_are_taken_in_float32(self, attempt: Attempt, draw: Draw) -> None:
-        """Log-ratios of 16 are rounded by up to 0.06, and values of 100 by more than the clip."""
-        tensors = [torch.full((2, 3), each) for each in self.coarse]
-        call = Call(dict(zip(self.signature.inputs, (*tensors, tensors[0] < 1e3), strict=False)))
-        self.verify(attempt, draw, "rounded_differences", call, torch.bfloat16)
-
-    @robust
-    def test_more_tokens_than_float16_can_count(self, attempt: Attempt, draw: Draw) -> None:
-        """Above 65,504 the count is infinite, and a loss divided by it 0."""
-        ones = torch.ones(2, 40_000, dtype=torch.float16)
-        call = Call(dict(zip(self.signature.inputs, (ones, ones, -ones, ones > 0), strict=False)))
-        got = self.run(attempt, "80,000 kept tokens of float16", call, torch.float16).item()
-        if not abs(got - self.of_ones) < 0.01:
-            seen = f"got {got:.5g}, expected {self.of_ones}"
-            fail("a mean over more than 65,504 tokens of float16 counts them all", seen)
 
     @robust
     def test_wrong_arguments_are_refused(self, attempt: Attempt, draw: Draw) -> None:
         """Advantages of shape (batch,) or (batch, 1) broadcast to a loss of the wrong tokens, and no error."""
-        function, call = getattr(attempt, self.name), self.call(draw)
+        call = self.call(draw)
         for name in self.signature.inputs[1:4]:
             given = call.inputs[name]
-            for other in (given[:, :1], given[0], given.mT, torch.cat([given, given[:, :1]], 1)):
-                args, shape = tuple((call.inputs | {name: other}).values()), ", ".join(map(str, other.shape))
-                held, sentence = (f"({shape}", f"[{shape}"), f"{name} of shape {tuple(other.shape)} is refused"
-                assert_raises(lambda args=args: function.request(args, {}), held, sentence=sentence)
-        for clip in (0.0, -0.2):
-            args, held = tuple(call.inputs.values()), (clip, f"{clip:g}")
-            assert_raises(
-                lambda a=args, c=clip: function.request((*a, c), {}), held, sentence=f"clip={clip} is refused"
-            )
+            others = (given[:, :1], given[0], given.mT, torch.cat([given, given[:, :1]], 1))
+            self.refuses_each(attempt, call, **{name: others})
+        self.refuses_each(attempt, call, clip=(0.0, -0.2))
 
 
-class TestPpoLoss(MaskedLoss):
+class TestPpoLoss(ClippedLoss):
     name = "ppo_loss"
     oracle = token_by_token
     variants = (of_losses, by_sign, in_place_of_garbage)
     constants = ("old_logp", "advantages")
-    hard_cases = MaskedLoss.hard_cases | {
+    hard_cases = ClippedLoss.hard_cases | {
         "unlikely_tokens": {"offset": -200.0},
         "ratios_far_from_one": {"stretch": 6.0, "clip": 0.5},
         "log_ratios_of_12_to_19": {"far": 15.5},
         "advantages_of_0": {"idle": True},
     }
-    coarse, of_ones = (-1 / 16, -16.125, -1.0), 1.0
+    coarse = {"rounded_differences": {"logp": -1 / 16, "old_logp": -16.125, "advantages": -1.0}}
+    level, level_loss = {"logp": 1.0, "old_logp": 1.0, "advantages": -1.0}, 1.0
     near_300 = {"seq": 100, "kept": 1.0, "gain": 300.0}  # their sum is beyond float16, their mean is not
 
     @classmethod
@@ -208,17 +126,18 @@ class TestPpoLoss(MaskedLoss):
         sign = torch.where(d.uniform(batch, seq) < 0.6, 1.0, -1.0)
         advantages = gain + sign * d.uniform(batch, seq, low=0.5, high=2.0)
         advantages[:, ::2] *= not idle
-        tensors: dict[str, Any] = {"logp": old + moves, "old_logp": old, "advantages": advantages}
-        return cls.masked(d, tensors, kept, dead, garbage, settings)
+        tensors = {"logp": old + moves, "old_logp": old, "advantages": advantages}
+        return Call(cls.masked(d, tensors, kept, dead, garbage) | settings)
 
 
-class TestValueLoss(MaskedLoss):
+class TestValueLoss(ClippedLoss):
     name = "value_loss"
     oracle = value_by_value
     variants = (of_errors, by_steps, squares_multiplied_out)
     constants = ("old_values", "returns")
     near_300 = {"kept": 1.0, "gap": 300.0}  # the square is beyond float16, half of it is not
-    coarse, of_ones = (100.5, 100.0, 102.0), 2.0
+    coarse = {"rounded_differences": {"values": 100.5, "old_values": 100.0, "returns": 102.0}}
+    level, level_loss = {"values": 1.0, "old_values": 1.0, "returns": -1.0}, 2.0
 
     @classmethod
     def call(
@@ -231,4 +150,4 @@ class TestValueLoss(MaskedLoss):
         returns = old + sign * (gap + clip * d.uniform(batch, seq, low=4.0, high=8.0))
         values = old + cls.moved(d, (batch, seq), clip, clip)
         tensors = {"values": values, "old_values": old, "returns": returns}
-        return cls.masked(d, tensors, kept, dead, garbage, settings)
+        return Call(cls.masked(d, tensors, kept, dead, garbage) | settings)

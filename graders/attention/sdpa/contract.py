@@ -20,7 +20,7 @@ from dojo.contracts.oracles import WAYS, Attention, library
 
 
 def of(attend: Attention) -> Formula:
-    def formula(init: dict, params: dict, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+    def formula(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
         # torch.broadcast_shapes would first import half a second of symbolic shapes
         shape = torch.broadcast_tensors(*(t.new_empty(t.shape[:-2]) for t in (q, k, v)))[0].shape
         q, k, v = (t.expand(*shape, -1, -1) for t in (q, k, v))

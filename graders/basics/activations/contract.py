@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
-from dojo.contracts import Ban, Call, Contract, Draw, Formula
+from dojo.contracts import Ban, Call, Draw, RoundedOnceContract
 
 SIGMOIDS = (
-    torch.sigmoid,
+    lambda x: torch.sigmoid(x),
     lambda x: 0.5 * (1 + torch.tanh(x / 2)),
     lambda x: torch.where(x >= 0, 1 / (1 + torch.exp(-x.clamp(min=0))), 1 - 1 / (1 + torch.exp(x.clamp(max=0)))),
     lambda x: 1 / (1 + torch.exp(-x.clamp(min=-40))),  # far below zero a number that is none beside 1
+)
+SILUS = (lambda x: F.silu(x), *(lambda x, sigmoid=sigmoid: x * sigmoid(x) for sigmoid in SIGMOIDS))
+GELUS = (
+    lambda x: F.gelu(x),
+    lambda x: 0.5 * x * (1 + torch.erf(x * 0.5**0.5)),
+    lambda x: x / 2 + x / 2 * torch.erf(x / 2**0.5),
 )
 IN_PYTHON = """
     torch._refs.sigmoid torch._refs.special.expit torch._refs.nn.functional.gelu torch._refs.nn.functional.softplus
@@ -22,15 +25,8 @@ IN_PYTHON = """
 """
 
 
-def rounded_once(function: Callable[[Tensor], Tensor]) -> Formula:
-    """The function in float32 at least."""
-    return lambda init, params, x: function(x.to(torch.promote_types(x.dtype, torch.float32))).to(x.dtype)
-
-
-class ActivationContract(Contract):
-    ways: tuple[Callable[[Tensor], Tensor], ...]  # torch's own first
+class ActivationContract(RoundedOnceContract):
     ban = Ban(r"sigmoid|silu|gelu|softplus|expit|\bglu\b", tuple(IN_PYTHON.split()))
-    rounded_once = True
     cases = {
         "around_zero": {"scale": 2.0},
         "a_few_deviations_out": {"shape": (2, 3, 7), "scale": 8.0},
@@ -43,40 +39,25 @@ class ActivationContract(Contract):
     }
     more_shapes = {"one_number": {"shape": ()}, "one_entry": {"shape": (1,)}, "five_axes": {"shape": (2, 3, 1, 5, 4)}}
     near_300 = {"values": [300.0, -300.0, 6e4, -6e4, 12.0, -12.0]}
-    grows = {"rows": "rows", "columns": "columns"}
-    memory_in = "columns"
-    timed = {"rows": 512, "columns": 512, "scale": 3.0}
+    memory_in = "shape"
+    timed = {"shape": (512, 512), "scale": 3.0}
     time_limit = 12.0
 
     @classmethod
-    def complete(cls) -> None:
-        super().complete()
-        cls.variants = tuple(map(rounded_once, cls.ways))
-        cls.oracle = cls.variants[0]
-
-    @classmethod
-    def call(
-        cls, d: Draw, shape: tuple | None = None, rows: int = 3, columns: int = 5, scale: float = 1.0,
-        values: list | None = None,
-    ) -> Call:  # fmt: skip
-        shape = (rows, columns) if shape is None else shape
+    def call(cls, d: Draw, shape: tuple = (3, 5), scale: float = 1.0, values: list | None = None) -> Call:
         return Call({"x": scale * d.normal(*shape) if values is None else torch.tensor(values)})
 
 
 class TestSigmoid(ActivationContract):
     name = "sigmoid"
-    ways = SIGMOIDS
+    oracle, variants = SIGMOIDS[0], SIGMOIDS
 
 
 class TestSiLU(ActivationContract):
     name = "silu"
-    ways = (F.silu, *(lambda x, sigmoid=sigmoid: x * sigmoid(x) for sigmoid in SIGMOIDS))
+    oracle, variants = SILUS[0], SILUS
 
 
 class TestGELU(ActivationContract):
     name = "gelu"
-    ways = (
-        F.gelu,
-        lambda x: 0.5 * x * (1 + torch.erf(x * 0.5**0.5)),
-        lambda x: x / 2 + x / 2 * torch.erf(x / 2**0.5),
-    )
+    oracle, variants = GELUS[0], GELUS

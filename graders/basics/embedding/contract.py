@@ -23,15 +23,15 @@ from dojo.contracts import (
 )
 
 
-def library(init: dict, params: dict, token_ids: Tensor) -> Tensor:
+def library(params: dict, token_ids: Tensor) -> Tensor:
     return F.embedding(token_ids.long(), params["weight"])
 
 
-def by_index(init: dict, params: dict, token_ids: Tensor) -> Tensor:
+def by_index(params: dict, token_ids: Tensor) -> Tensor:
     return params["weight"][token_ids.long()]
 
 
-def by_one_hot(init: dict, params: dict, token_ids: Tensor) -> Tensor:
+def by_one_hot(params: dict, token_ids: Tensor) -> Tensor:
     """Gradients of equal ids then meet in a product, rounded once."""
     weight = params["weight"]
     return F.one_hot(token_ids.long(), len(weight)).to(weight.dtype) @ weight
@@ -49,30 +49,21 @@ class TestEmbedding(ModuleContract):
         "a_batch": {"shape": (2, 7)},
         "first_and_last_row": {"ids": [[0, 12, 12], [12, 0, 5]]},
         "an_id_again_and_again": {"ids": [3, 3, 3, 1, 3, 3]},
-        "many_ids": {"seq": 600, "rows": 5},
+        "many_ids": {"shape": (2, 600), "num_embeddings": 5},
     }
     hard_cases = {"int32_ids": {"shape": (2, 7), "dtype": torch.int32}}
-    more_shapes = {
-        "one_id": {"shape": ()},
-        "one_id_in_a_row": {"shape": (1,)},
-        "three_dimensions": {"shape": (2, 3, 4)},
-        "one_column": {"dim": 1},
-        "one_row": {"rows": 1},
-    }
-    grows = {"batch": "batch", "seq": "seq", "vocabulary": "rows", "width": "dim"}
-    memory_in = "seq"
-    timed = {"batch": 64, "seq": 128, "rows": 101, "dim": 128}
+    memory_in = "shape"
+    timed = {"shape": (64, 128), "num_embeddings": 101, "embedding_dim": 128}
     time_limit = 25.0
 
     @classmethod
     def call(
-        cls, d: Draw, shape: tuple | None = None, batch: int = 2, seq: int = 5, rows: int = 13, dim: int = 5,
+        cls, d: Draw, shape: tuple = (2, 5), num_embeddings: int = 13, embedding_dim: int = 5,
         ids: list | None = None, dtype: torch.dtype = torch.int64,
     ) -> Call:  # fmt: skip
-        shape = (batch, seq) if shape is None else shape
-        token_ids = d.integers(0, rows, *shape, dtype=dtype) if ids is None else torch.tensor(ids)
-        init = {"num_embeddings": rows, "embedding_dim": dim}
-        return Call({"token_ids": token_ids}, init, cls.params(d, init, weight=dim**0.5))
+        token_ids = d.integers(0, num_embeddings, *shape, dtype=dtype) if ids is None else torch.tensor(ids)
+        init = {"num_embeddings": num_embeddings, "embedding_dim": embedding_dim}
+        return Call({"token_ids": token_ids}, init, cls.params(d, init, weight=embedding_dim**0.5))
 
     @robust
     def test_no_ids_give_no_vectors(self, attempt: Attempt, draw: Draw) -> None:
@@ -89,7 +80,7 @@ class TestEmbedding(ModuleContract):
     def test_large_ids_find_their_row_in_half_precision(self, attempt: Attempt, draw: Draw, dtype: torch.dtype) -> None:
         """Tokens get their neighbours' vectors: in bfloat16 only 256 numbers of a vocabulary can be told apart."""
         ids = [255, 256, 257, 2047, 2048, 2049, 3000, 3001]
-        call = self.call(draw, ids=ids, rows=3002, dim=2)
+        call = self.call(draw, ids=ids, num_embeddings=3002, embedding_dim=2)
         self.verify(attempt, draw, "large_ids", call, dtype)
 
     @robust

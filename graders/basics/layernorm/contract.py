@@ -10,7 +10,7 @@ from dojo.contracts.oracles import LayerNorm, layer_norm, library_layer_norm, li
 
 
 def formula(norm: LayerNorm) -> Formula:
-    return lambda init, params, x: norm(x, params["weight"], params["bias"], init.get("eps", 1e-5))
+    return lambda init, params, x: norm(x, params["weight"], params["bias"], init["eps"])
 
 
 def as_rms_norm_of_the_rest(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:

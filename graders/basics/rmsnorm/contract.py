@@ -10,7 +10,7 @@ from dojo.contracts.oracles import Norm, library_rms_norm, rms_norm
 
 
 def formula(norm: Norm) -> Formula:
-    return lambda init, params, x: norm(x, params["weight"], init.get("eps", 1e-5))
+    return lambda init, params, x: norm(x, params["weight"], init["eps"])
 
 
 def by_length(x: Tensor, weight: Tensor, eps: float) -> Tensor:

@@ -13,11 +13,6 @@ from dojo.contracts.attention import SoftmaxContract, one_value
 from dojo.contracts.harness import core, robust
 from dojo.contracts.layers import very_low_scores
 
-WAYS = (
-    (oracles.library, oracles.library_layer_norm, oracles.library_feed_forward),
-    (oracles.stage_by_stage, oracles.layer_norm, oracles.feed_forward),
-    (oracles.normalised_last, oracles.layer_norm, oracles.library_feed_forward),
-)
 PADDING = torch.tensor([[True, True, False, True, False, True, False], [True] * 7])
 
 
@@ -44,8 +39,8 @@ def far_below_zero(d: Draw) -> Call:
 
 class TestDecoderLayer(NormedContract, HeadsContract, DropoutContract, SoftmaxContract):
     name = "DecoderLayer"
-    oracle = of(*WAYS[0])
-    variants = tuple(of(*parts) for parts in WAYS)
+    oracle = of(*oracles.POST_NORM_WAYS[0])
+    variants = tuple(of(*parts) for parts in oracles.POST_NORM_WAYS)
     cases = {
         "no_padding": {"padding": None},
         "a_memory_shorter_than_the_text": {"mem_len": 3, "padding": None},

@@ -22,11 +22,6 @@ from dojo.contracts import (
 )
 from dojo.contracts.layers import very_low_scores
 
-WAYS = (
-    (oracles.library, oracles.library_layer_norm, oracles.library_feed_forward),
-    (oracles.stage_by_stage, oracles.layer_norm, oracles.feed_forward),
-    (oracles.normalised_last, oracles.layer_norm, oracles.library_feed_forward),
-)
 PADDING = torch.tensor([[True, True, False, True, False], [True, True, True, True, True]])
 
 
@@ -49,8 +44,8 @@ def far_below_zero(d: Draw) -> Call:
 
 class TestEncoderLayer(NormedContract, HeadsContract, DropoutContract, SoftmaxContract):
     name = "EncoderLayer"
-    oracle = of(*WAYS[0])
-    variants = tuple(of(*parts) for parts in WAYS)
+    oracle = of(*oracles.POST_NORM_WAYS[0])
+    variants = tuple(of(*parts) for parts in oracles.POST_NORM_WAYS)
     cases = {
         "no_padding": {"padding": None},
         "padding": {"padding": PADDING},

@@ -102,6 +102,8 @@ class TestAttend(Contract):
     off = OFF
     cases: dict = {"seven_tokens": {}}
     timed: dict = {}
+    more_shapes: dict = {}
+    grows: dict = {}
 
     @classmethod
     def call(cls, d: Draw) -> Call:
@@ -119,7 +121,7 @@ class TestAttend(Contract):
             with told(f"case `{case}`: x (batch 2, seq 7, 3 * dim 18) in pieces of {', '.join(map(str, cut))} tokens"):
                 asked = [(attempt.attend, request | {"args": (part, cache)}) for part in parts]
                 got = [tensor(each["value"], attempt.device).cpu() for each in attempt.ask_each(asked)]
-                expected = type(self).oracle({}, {}, call.inputs["x"].double()).split(cut, dim=1)
+                expected = type(self).oracle({}, {}, x=call.inputs["x"].double()).split(cut, dim=1)
                 budget = self.budget(draw, call, torch.float32)
                 allowed = budget.allowed("result").split(cut, dim=1)
                 for number, (mine, right, most) in enumerate(zip(got, expected, allowed, strict=True), 1):
@@ -134,6 +136,8 @@ class TestModel(ModuleContract):
     off = {check: why for check, why in OFF.items() if check not in KEPT}
     cases: dict = {"some_tokens": {}, "one_token": {"seq": 1}}
     timed: dict = {}
+    more_shapes: dict = {}
+    grows: dict = {}
 
     @classmethod
     def call(cls, d: Draw, seq: int = 5) -> Call:
@@ -187,7 +191,7 @@ def planned(
             prompt[row, :length] = d.integers(2, VOCAB, length)
             text, last = prompt[row, :length].tolist(), (ends or {}).get(row, n)
             for step in range(min(last + 1, n)):
-                logits = TestModel.oracle({}, params, torch.tensor([text]))[0, -1].tolist()
+                logits = TestModel.oracle({}, params, ids=torch.tensor([text]))[0, -1].tolist()
                 drawn = _drawn(d, _chances(logits, temperature, top_p), step == last)
                 if drawn is None:
                     break

@@ -81,6 +81,8 @@ class TestAttend(Contract):
     off = OFF
     cases = {"three_heads": {}, "one_head": {"heads": 1}, "one_token": {"seq": 1}}
     timed: dict = {}
+    more_shapes: dict = {}
+    grows: dict = {}
 
     @classmethod
     def call(cls, d: Draw, heads: int = 3, seq: int = 5) -> Call:
@@ -95,6 +97,8 @@ class TestBlock(ModuleContract):
     off = OFF
     cases = {"three_heads": {}, "one_head": {"heads": 1}}
     timed: dict = {}
+    more_shapes: dict = {}
+    grows: dict = {}
 
     @classmethod
     def call(cls, d: Draw, heads: int = 3, seq: int = 5) -> Call:
@@ -114,6 +118,8 @@ class TestMiniGPT(ModuleContract):
         "fewer_tokens_than_entries": {"vocab": 7},
     }
     timed: dict = {}
+    more_shapes: dict = {}
+    grows: dict = {}
 
     @classmethod
     def call(
@@ -187,7 +193,7 @@ class TestMiniGPT(ModuleContract):
         """The loss in float64, target by target, and its gradients."""
         params = {name: value.double().requires_grad_() for name, value in made.params.items()}
         ids = made.inputs["ids"]
-        chances = type(self).oracle(made.init, params, ids).log_softmax(-1)
+        chances = type(self).oracle(made.init, params, ids=ids).log_softmax(-1)
         rows, length = ids.shape
         targets = [(row, at) for row in range(rows) for at in range(1, length) if ids[row, at] != 0]
         loss = -torch.stack([chances[row, at - 1, ids[row, at]] for row, at in targets]).mean()

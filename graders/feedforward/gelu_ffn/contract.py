@@ -20,15 +20,7 @@ from dojo.contracts import (
 from dojo.contracts.oracles import feed_forward, library_feed_forward
 
 
-def by_parts(init: dict, params: dict, x: Tensor) -> Tensor:
-    return library_feed_forward(params, x)
-
-
-def by_erf(init: dict, params: dict, x: Tensor) -> Tensor:
-    return feed_forward(params, x)
-
-
-def by_normal_distribution(init: dict, params: dict, x: Tensor) -> Tensor:
+def by_normal_distribution(params: dict, x: Tensor) -> Tensor:
     hidden = x @ params["fc1.weight"].mT + params["fc1.bias"]
     wide = hidden.to(torch.promote_types(x.dtype, torch.float32))
     return (wide * torch.special.ndtr(wide)).to(x.dtype) @ params["fc2.weight"].mT + params["fc2.bias"]
@@ -36,36 +28,23 @@ def by_normal_distribution(init: dict, params: dict, x: Tensor) -> Tensor:
 
 class TestFeedForward(DropoutContract):
     name = "FeedForward"
-    oracle = by_parts
-    variants = (by_parts, by_erf, by_normal_distribution)
+    oracle = library_feed_forward
+    variants = (library_feed_forward, feed_forward, by_normal_distribution)
+    sizes = {"d_model": 6, "d_ff": 11}
+    scales = {"fc1": 1.5}
     axes = {"x": "batch seq d_model", "result": "batch seq d_model"}
     off = {"test_a_dropout_of_one_gives_no_nan": "it is asked here together with its gradients"}
     cases = {
-        "a_batch": {"batch": 2},
+        "a_batch": {},
         "one_token": {"shape": (1,)},
         "narrow": {"d_model": 7, "d_ff": 2},
         "as_wide_inside_as_outside": {"d_ff": 6},
-        "far_from_zero": {"logit_scale": 20.0},
+        "far_from_zero": {"fc1": 20.0},
     }
-    more_shapes = {
-        "no_leading_dimensions": {"shape": ()},
-        "three_leading_dimensions": {"shape": (2, 3, 5)},
-        "one_hidden_unit": {"d_ff": 1},
-    }
-    near_300 = {"offset": 300.0, "logit_scale": 0.1}
-    grows = {"batch": "batch", "seq": "seq", "width": "d_model", "hidden width": "d_ff"}
-    memory_in = "seq"
+    near_300 = {"offset": 300.0, "fc1": 0.1}
+    memory_in = "shape"
     timed = {"shape": (256,), "d_model": 128, "d_ff": 512}
     time_limit = 10.0
-
-    @classmethod
-    def call(
-        cls, d: Draw, batch: int = 2, seq: int = 5, d_model: int = 6, d_ff: int = 11, logit_scale: float = 1.5,
-        offset: float = 0.0, shape: tuple | None = None, **more: float,
-    ) -> Call:  # fmt: skip
-        shape = (batch, seq) if shape is None else shape
-        init = {"d_model": d_model, "d_ff": d_ff, **more}
-        return Call({"x": offset + d.normal(*shape, d_model)}, init, cls.params(d, init, fc1=logit_scale))
 
     @classmethod
     def dropping(cls, d: Draw, dropout: float) -> Call:
@@ -108,7 +87,7 @@ class TestFeedForward(DropoutContract):
 
         Each hidden unit is gelu of this number, and fc2 is the identity and adds 3.
         """
-        made = type(self).call(draw, 40, 40, d_model=8, d_ff=8, dropout=0.2)
+        made = type(self).call(draw, (40, 40), d_model=8, d_ff=8, dropout=0.2)
         plain = {"fc1.weight": torch.zeros(8, 8), "fc2.weight": torch.eye(8)}
         plain |= {"fc1.bias": torch.full((8,), hidden), "fc2.bias": torch.full((8,), 3.0)}
         made = made.with_params(**plain)
@@ -149,7 +128,7 @@ class TestFeedForward(DropoutContract):
 
     def way_back(self, attempt: Attempt, draw: Draw, dropout: float) -> tuple[Tensor, dict[str, Tensor]]:
         """One token in training, fc2 is the identity and adds 3: its 32 entries, and the gradients of their sum."""
-        made = type(self).call(draw, shape=(1,), d_model=32, d_ff=32, logit_scale=0.1, dropout=dropout)
+        made = type(self).call(draw, shape=(1,), d_model=32, d_ff=32, fc1=0.1, dropout=dropout)
         ones, three = torch.ones(32), torch.full((32,), 3.0)
         made = made.with_params(**{"fc1.bias": ones, "fc2.weight": torch.eye(32), "fc2.bias": three})
         module = self.ready(attempt, made).train()

@@ -9,24 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dojo.contracts import (
-    Call,
-    Draw,
-    GeneratorContract,
-    ModuleContract,
-)
+from dojo.contracts import GeneratorContract, ModuleContract
 from dojo.contracts.oracles import library_swiglu, swiglu
 
 
-def by_sigmoid(init: dict, params: dict, x: Tensor) -> Tensor:
-    return swiglu(params, x)
-
-
-def library(init: dict, params: dict, x: Tensor) -> Tensor:
-    return library_swiglu(params, x)
-
-
-def in_one_product(init: dict, params: dict, x: Tensor) -> Tensor:
+def in_one_product(params: dict, x: Tensor) -> Tensor:
     both = x @ torch.cat([params["w1.weight"], params["w3.weight"]]).mT
     gate, value = both.to(torch.promote_types(x.dtype, torch.float32)).chunk(2, -1)
     return ((F.silu(gate) * value) @ params["w2.weight"].to(gate).mT).to(x.dtype)
@@ -49,33 +36,25 @@ class TestHiddenSize(GeneratorContract):
 
 class TestSwiGLU(ModuleContract):
     name = "SwiGLU"
-    oracle = by_sigmoid
-    variants = (library, by_sigmoid, in_one_product)
+    oracle = swiglu
+    variants = (library_swiglu, swiglu, in_one_product)
     axes = {"x": "batch seq d_model", "result": "batch seq d_model"}
+    sizes = {"d_model": 6, "d_ff": 11}
+    scales = {"w1": 3.0}
     cases = {
         "one_token": {"shape": (1,)},
-        "a_batch": {"batch": 2},
+        "a_batch": {},
         "default_width": {"shape": (3,), "d_ff": None},
         "narrow": {"d_model": 7, "d_ff": 2},
         "as_wide_inside_as_outside": {"d_ff": 6},
     }
-    hard_cases = {"gates_far_from_zero": {"logit_scale": 100.0}}
+    hard_cases = {"gates_far_from_zero": {"w1": 100.0}}
     more_shapes = {
         "no_leading_dimensions": {"shape": ()},
         "three_leading_dimensions": {"shape": (2, 3, 5)},
         "default_width_of_a_wider_model": {"shape": (2,), "d_model": 30, "d_ff": None},
     }
-    near_300 = {"offset": 300.0, "logit_scale": 0.02}
-    grows = {"batch": "batch", "seq": "seq", "width": "d_model", "hidden width": "d_ff"}
-    memory_in = "seq"
+    near_300 = {"offset": 300.0, "w1": 0.02}
+    memory_in = "shape"
     timed = {"shape": (256,), "d_model": 128, "d_ff": 344}
     time_limit = 10.0
-
-    @classmethod
-    def call(
-        cls, d: Draw, batch: int = 2, seq: int = 5, d_model: int = 6, d_ff: int | None = 11, logit_scale: float = 3.0,
-        offset: float = 0.0, shape: tuple | None = None,
-    ) -> Call:  # fmt: skip
-        shape = (batch, seq) if shape is None else shape
-        init = {"d_model": d_model, "d_ff": d_ff}
-        return Call({"x": offset + d.normal(*shape, d_model)}, init, cls.params(d, init, w1=logit_scale))

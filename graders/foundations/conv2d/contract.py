@@ -28,7 +28,7 @@ def both(value: Pair) -> tuple[int, int]:
 
 
 def by_loops(
-    init: dict, params: dict, x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1,
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1,
     padding: Pair = 0, dilation: Pair = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
     (s, t), (p, q), (d, e) = map(both, (stride, padding, dilation))
@@ -46,7 +46,7 @@ def by_loops(
     return torch.stack(found, 1)
 
 
-def library(init: dict, params: dict, x: Tensor, weight: Tensor, bias: Tensor | None = None, *more, **named) -> Tensor:
+def library(x: Tensor, weight: Tensor, bias: Tensor | None = None, *more, **named) -> Tensor:
     wide = torch.promote_types(x.dtype, torch.float32)
     return F.conv2d(x.to(wide), weight.to(wide), None if bias is None else bias.to(wide), *more, **named).to(x.dtype)
 
@@ -54,12 +54,12 @@ def library(init: dict, params: dict, x: Tensor, weight: Tensor, bias: Tensor | 
 def rounded_before_the_bias(
     init: dict, params: dict, x: Tensor, weight: Tensor, bias: Tensor | None = None, *more, **named
 ) -> Tensor:
-    found = library(init, params, x, weight, None, *more, **named)
+    found = library(x, weight, None, *more, **named)
     return found if bias is None else found + bias[:, None, None]
 
 
 def tap_by_tap(
-    init: dict, params: dict, x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1,
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1,
     padding: Pair = 0, dilation: Pair = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
     """One product after the other, in float32: the least accurate sum there is."""
@@ -80,7 +80,7 @@ def tap_by_tap(
 
 
 def by_fourier(
-    init: dict, params: dict, x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1,
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1,
     padding: Pair = 0, dilation: Pair = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
     """A product of spectra in float32: where no window looks, a gradient is a rounding and not 0."""
@@ -133,7 +133,6 @@ class TestConv2d(Contract):
     grows = {"batch": "batch", "channels in": "channels", "channels out": "out", "the image": "image"}
     growth_sizes = (4, 16)
     timed = {"batch": 16, "channels": 16, "out": 8, "image": 32, "kernel": (3, 3), "padding": 1, "bias": True}
-    time_limit = 15.0
 
     @classmethod
     def call(

@@ -225,7 +225,7 @@ def query_by_query(init: dict, params: dict, x: Tensor) -> Tensor:
     heads, seq = init["num_heads"], x.shape[1]
     size = x.shape[2] // heads
     q, k, v = (oracles.project(params, f"{name}_proj", x).unflatten(-1, (-1, size)) for name in "qkv")
-    turns = rotations(seq, size, init.get("theta", 10000.0)).to(x.dtype)
+    turns = rotations(seq, size, init["theta"]).to(x.dtype)
     q, k = (torch.einsum("sij,bshj->bshi", turns, each) for each in (q, k))
     mine = [head // (heads // k.shape[2]) for head in range(heads)]
     k, v = k[:, :, mine], v[:, :, mine]
@@ -249,7 +249,7 @@ def rotations(seq: int, size: int, theta: float) -> Tensor:
 
 def of(attend: oracles.Attention, rope: oracles.Rope) -> Callable[..., Tensor]:
     return lambda init, params, x: oracles.causal_self_attention(
-        attend, rope, params, x, init["num_heads"], init.get("theta", 10000.0)
+        attend, rope, params, x, init["num_heads"], init["theta"]
     )
 
 

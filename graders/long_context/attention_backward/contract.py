@@ -15,7 +15,6 @@ from dojo.contracts import (
     Call,
     Contract,
     Draw,
-    assert_raises,
     fail,
     half_precisions,
     match,
@@ -29,8 +28,8 @@ SOFTMAX = "nn.functional.softmax nn.functional.log_softmax _refs.softmax _refs.l
 
 
 def by_autograd(
-    init: dict, params: dict, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, grad_out: Tensor,
-    causal: bool = False,
+    q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, grad_out: Tensor,
+    causal: bool,
 ) -> Gradients:  # fmt: skip
     wide = torch.promote_types(q.dtype, torch.float32)
     with torch.enable_grad():
@@ -42,8 +41,8 @@ def by_autograd(
 
 
 def rounded(
-    init: dict, params: dict, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, grad_out: Tensor,
-    causal: bool = False,
+    q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, grad_out: Tensor,
+    causal: bool,
 ) -> Gradients:  # fmt: skip
     """All that enters a product is rounded to the dtype of the inputs, and so is what leaves it."""
     wide, width = torch.promote_types(q.dtype, torch.float32), q.shape[-1] ** 0.5
@@ -54,8 +53,8 @@ def rounded(
 
 
 def term_by_term(
-    init: dict, params: dict, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, grad_out: Tensor,
-    causal: bool = False,
+    q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, grad_out: Tensor,
+    causal: bool,
 ) -> Gradients:  # fmt: skip
     """Products by broadcasting in base 2, what cancels in dS apart until the end, keys with the scale in them."""
     wide, dtype = torch.promote_types(q.dtype, torch.float32), q.dtype
@@ -173,6 +172,5 @@ class TestAttentionBackward(Contract):
     @robust
     def test_causal_queries_without_keys_are_refused(self, attempt: Attempt, draw: Draw) -> None:
         """Their weights are all hidden: gradients of 0 hide that inputs were swapped."""
-        tensors = tuple(call(draw, q_len=5, k_len=3).inputs.values())
-        sentence = "causal attention of 5 queries to 3 keys is refused"
-        assert_raises(lambda: attempt.attention_backward.request((*tensors, True), {}), 5, 3, sentence=sentence)
+        made = call(draw, q_len=5, k_len=3).with_inputs(causal=True)
+        self.refuses(attempt, made, 5, 3, sentence="causal attention of 5 queries to 3 keys is refused")

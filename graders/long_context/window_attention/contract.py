@@ -16,7 +16,6 @@ from dojo.contracts import (
     Formula,
     GeneratorContract,
     SoftmaxContract,
-    assert_raises,
     bare,
     fail,
     in_part,
@@ -87,9 +86,7 @@ class TestWindowMask(GeneratorContract):
                 fail("the mask is on the device that is asked for", "it stayed on the CPU")
 
 
-def query_by_query(
-    init: dict, params: dict, q: Tensor, k: Tensor, v: Tensor, sink_logits: Tensor, mask: Tensor | None = None
-) -> Tensor:
+def query_by_query(q: Tensor, k: Tensor, v: Tensor, sink_logits: Tensor, mask: Tensor | None = None) -> Tensor:
     shape, q, k, v, seen = _lined_up(q, k, v, mask)
     rows = []
     for entry, sink in enumerate(sink_logits.repeat(math.prod(shape[:-1]))):
@@ -116,9 +113,7 @@ def _lined_up(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple:
 def gated(attend: Attention) -> Formula:
     """Plain attention times the sigmoid of lse - sink."""
 
-    def formula(
-        init: dict, params: dict, q: Tensor, k: Tensor, v: Tensor, sink_logits: Tensor, mask: Tensor | None = None
-    ) -> Tensor:
+    def formula(q: Tensor, k: Tensor, v: Tensor, sink_logits: Tensor, mask: Tensor | None = None) -> Tensor:
         shape, q, k, v, allowed = _lined_up(q, k, v, mask)
         wide = torch.promote_types(q.dtype, torch.float32)
         scores = (q.to(wide) @ k.to(wide).mT / q.shape[-1] ** 0.5).masked_fill(~allowed, torch.finfo(wide).min)
@@ -130,9 +125,7 @@ def gated(attend: Attention) -> Formula:
     return formula
 
 
-def a_column_more(
-    init: dict, params: dict, q: Tensor, k: Tensor, v: Tensor, sink_logits: Tensor, mask: Tensor | None = None
-) -> Tensor:
+def a_column_more(q: Tensor, k: Tensor, v: Tensor, sink_logits: Tensor, mask: Tensor | None = None) -> Tensor:
     """Scores and weights rounded to the dtype of the inputs, as transformers does."""
     shape, q, k, v, allowed = _lined_up(q, k, v, mask)
     wide = torch.promote_types(q.dtype, torch.float32)
@@ -254,8 +247,6 @@ class TestAttentionWithSinks(SoftmaxContract):
     @robust
     def test_sinks_that_are_not_one_for_each_head_are_refused(self, attempt: Attempt, draw: Draw) -> None:
         """A sink for each query, or one for all, broadcasts without a word."""
-        q, k, v, _ = call(draw).inputs.values()
         for length in (1, 5, 2, 4, 7):
-            args = (q, k, v, draw.normal(length))
-            sentence = f"{length} sink_logits for 3 heads are a ValueError"
-            assert_raises(lambda a=args: attempt.attention_with_sinks.request(a, {}), length, sentence=sentence)
+            made, sentence = call(draw), f"{length} sink_logits for 3 heads are a ValueError"
+            self.refuses(attempt, made.with_inputs(sink_logits=draw.normal(length)), length, sentence=sentence)

@@ -8,13 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dojo.contracts import Attempt, Call, Contract, Draw, assert_raises, robust
+from dojo.contracts import Attempt, Call, Draw, RoundedOnceContract, robust
 
 
 def token_by_token(
-    init: dict, params: dict, logits: Tensor, token_ids: Tensor, loss_mask: Tensor | None = None,
-    num_tokens: int | Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    logits: Tensor, token_ids: Tensor, loss_mask: Tensor | None, num_tokens: int | Tensor | None
+) -> Tensor:
     total, kept = logits[:0].sum(), 0
     for row, ids in enumerate(token_ids.tolist()):
         for t in range(1, len(ids)):
@@ -24,33 +23,33 @@ def token_by_token(
     return total / (max(1, kept if num_tokens is None else int(num_tokens)))
 
 
-def labelled(init: dict, params: dict, logits: Tensor, token_ids: Tensor, **more: Tensor) -> Tensor:
-    x, labels, count = _shifted(logits, token_ids, **more)
-    return (F.cross_entropy(x.flatten(0, 1), labels.flatten(), reduction="sum") / count).to(logits.dtype)
+def labelled(**inputs: Tensor) -> Tensor:
+    x, labels, count = _shifted(**inputs)
+    return F.cross_entropy(x.flatten(0, 1), labels.flatten(), reduction="sum") / count
 
 
-def in_one_row(init: dict, params: dict, logits: Tensor, token_ids: Tensor, **more: Tensor) -> Tensor:
-    x, labels, count = _shifted(logits, token_ids, **more)
+def in_one_row(**inputs: Tensor) -> Tensor:
+    x, labels, count = _shifted(**inputs)
     log_p = x - x.logsumexp(-1, keepdim=True)  # off by as much as the largest logit rounds
     lost = -log_p.gather(-1, labels.clamp_min(0)[..., None])[..., 0] / count
-    return torch.where(labels >= 0, lost, 0.0).flatten().cumsum(0).to(logits.dtype)[-1:].sum()
+    return torch.where(labels >= 0, lost, 0.0).flatten().cumsum(0)[-1:].sum()
 
 
-def of_kept_tokens(init: dict, params: dict, logits: Tensor, token_ids: Tensor, **more: Tensor) -> Tensor:
-    x, labels, count = _shifted(logits, token_ids, **more)
+def of_kept_tokens(**inputs: Tensor) -> Tensor:
+    x, labels, count = _shifted(**inputs)
     x, labels = x[labels >= 0], labels[labels >= 0]
     lost = x.exp().sum(-1).log() - x[torch.arange(len(x)), labels] if x.numel() and x.max() < 80 else (
         F.cross_entropy(x, labels, reduction="none")
     )  # fmt: skip
-    return (lost.mean() * (len(x) / count) if len(x) else x.sum()).to(logits.dtype)
+    return lost.mean() * (len(x) / count) if len(x) else x.sum()
 
 
 def _shifted(
-    logits: Tensor, token_ids: Tensor, loss_mask: Tensor | None = None, num_tokens: int | Tensor | None = None
+    logits: Tensor, token_ids: Tensor, loss_mask: Tensor | None, num_tokens: int | Tensor | None
 ) -> tuple[Tensor, Tensor, int]:
     labels = token_ids if loss_mask is None else token_ids.masked_fill(~loss_mask, -100)
     count = int((labels[:, 1:] >= 0).sum() if num_tokens is None else num_tokens)
-    return logits[:, :-1].to(torch.promote_types(logits.dtype, torch.float32)), labels[:, 1:], max(1, count)
+    return logits[:, :-1], labels[:, 1:], max(1, count)
 
 
 def impossible_where_left_out(d: Draw) -> Call:
@@ -61,11 +60,10 @@ def impossible_where_left_out(d: Draw) -> Call:
     return call.with_inputs(logits=call.inputs["logits"].masked_fill(gone, -math.inf))
 
 
-class TestLmLoss(Contract):
+class TestLmLoss(RoundedOnceContract):
     name = "lm_loss"
     oracle = token_by_token
     variants = (labelled, in_one_row, of_kept_tokens)
-    rounded_once = True
     cases = {
         "all_tokens": {},
         "answers_alone": {"answers": 0.5},
@@ -89,10 +87,8 @@ class TestLmLoss(Contract):
     }
     representative = ("all_tokens", "a_microbatch_of_a_larger_batch", "answers_alone", "one_row")
     near_300 = {"batch": 4, "seq": 64, "scale": 300.0, "num_tokens": 70_001}  # as the losses' sum: beyond float16
-    grows = {"rows": "batch", "tokens": "seq", "the vocabulary": "vocab"}
     growth_sizes = (8, 20)
     timed = {"batch": 4, "seq": 64, "vocab": 2048, "answers": 0.5}
-    time_limit = 15.0
 
     @classmethod
     def call(
@@ -115,18 +111,12 @@ class TestLmLoss(Contract):
     @robust
     def test_wrong_arguments_are_refused(self, attempt: Attempt, draw: Draw) -> None:
         """Shapes that broadcast, or a count below zero, give a number that looks like a loss."""
-        function, call = attempt.lm_loss, self.call(draw, answers=0.5)
+        call = self.call(draw, answers=0.5)
         logits, ids, mask = call.inputs.values()
-        for bad in (ids[:, 1:], ids[:1], ids.mT.contiguous(), ids[..., None]):
-            self.refused(function, (logits, bad), "token_ids", bad)
-        for bad in (mask[:, 1:], mask[:1], mask[0], mask[..., None]):
-            self.refused(function, (logits, ids, bad), "loss_mask", bad)
+        bare = Call({"logits": logits, "token_ids": ids})
+        self.refuses_each(attempt, bare, token_ids=(ids[:, 1:], ids[:1], ids.mT.contiguous(), ids[..., None]))
+        self.refuses_each(attempt, call, loss_mask=(mask[:, 1:], mask[:1], mask[0], mask[..., None]))
         for count in (-1, torch.tensor(-3)):
             for told, kept in {"": mask, " where nothing is kept": torch.zeros_like(mask)}.items():
-                args, sentence = (logits, ids, kept, count), f"num_tokens={count} is refused{told}"
-                assert_raises(lambda a=args: function.request(a, {}), int(count), sentence=sentence)
-
-    def refused(self, function: object, args: tuple, name: str, bad: Tensor) -> None:
-        shape, fits = ", ".join(map(str, bad.shape)), tuple(args[0].shape)
-        sentence = f"{name} of shape {tuple(bad.shape)} for logits of shape {fits} are refused"
-        assert_raises(lambda: function.request(args, {}), (f"({shape}", f"[{shape}"), sentence=sentence)
+                wrong, sentence = call.with_inputs(loss_mask=kept, num_tokens=count), f"num_tokens={count} is refused"
+                self.refuses(attempt, wrong, int(count), sentence=sentence + told)

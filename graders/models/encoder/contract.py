@@ -14,11 +14,6 @@ from dojo.contracts.checks.assertions import assert_raises, fail
 from dojo.contracts.harness import core, robust
 from dojo.contracts.layers import very_low_scores
 
-WAYS = (
-    (oracles.library, oracles.library_layer_norm, oracles.library_feed_forward),
-    (oracles.stage_by_stage, oracles.layer_norm, oracles.feed_forward),
-    (oracles.normalised_last, oracles.layer_norm, oracles.library_feed_forward),
-)
 PADDING = torch.tensor([[True, True, False, True, False], [True, True, True, True, True]])
 
 
@@ -44,8 +39,8 @@ def far_below_zero(d: Draw) -> Call:
 
 class TestTransformerEncoder(NormedContract, HeadsContract, DropoutContract, SoftmaxContract):
     name = "TransformerEncoder"
-    oracle = model(*WAYS[0])
-    variants = tuple(model(*parts) for parts in WAYS)
+    oracle = model(*oracles.POST_NORM_WAYS[0])
+    variants = tuple(model(*parts) for parts in oracles.POST_NORM_WAYS)
     cases = {
         "one_layer": {"padding": None},
         "as_long_as_allowed": {"seq": 14, "padding": None},

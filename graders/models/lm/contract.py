@@ -42,7 +42,7 @@ FAR = {"batch": 1, "seq": 307, "vocab": 17, "heads": 1, "pairs": 3, "longest": 3
 
 def model(attend: Callable, rope: Callable, norm: Callable, gated: Callable) -> Callable[..., Tensor]:
     def formula(init: dict, params: dict, token_ids: Tensor) -> Tensor:
-        eps, theta = init.get("eps", 1e-5), init.get("theta", 10000.0)
+        eps, theta = init["eps"], init["theta"]
         x = params["token_embedding.weight"][token_ids.long()]
         for number in range(init["num_layers"]):
             own = oracles.sub_params(f"layers.{number}.", params)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -15,79 +14,77 @@ from dojo.contracts import (
     Draw,
     ModuleContract,
     PrecomputedTablesContract,
-    assert_raises,
     drawn_from_normal,
     robust,
 )
 from dojo.contracts.oracles import sinusoids, sinusoids_by_float32_angles
 
 
-def waves(init: dict, params: dict, x: Tensor) -> Tensor:
+def waves(x: Tensor) -> Tensor:
     """In float32 at least, rounded once."""
     wide = torch.promote_types(x.dtype, torch.float32)
     return (x.to(wide) + sinusoids(*x.shape[-2:]).to(wide)).to(x.dtype)
 
 
-def waves_rounded_first(init: dict, params: dict, x: Tensor) -> Tensor:
+def waves_rounded_first(x: Tensor) -> Tensor:
     return x + sinusoids(*x.shape[-2:]).to(x.dtype)
 
 
-def waves_of_float32_angles(init: dict, params: dict, x: Tensor) -> Tensor:
+def waves_of_float32_angles(x: Tensor) -> Tensor:
     return x + sinusoids_by_float32_angles(*x.shape[-2:]).to(x.dtype)
 
 
-def rows(init: dict, params: dict, x: Tensor) -> Tensor:
+def rows(params: dict, x: Tensor) -> Tensor:
     return x + params["weight"][: x.shape[-2]]
 
 
-def rows_looked_up(init: dict, params: dict, x: Tensor) -> Tensor:
+def rows_looked_up(params: dict, x: Tensor) -> Tensor:
     wide = torch.promote_types(x.dtype, torch.float32)
     return (F.embedding(torch.arange(x.shape[-2]), params["weight"].to(wide)) + x.to(wide)).to(x.dtype)
 
 
-def rows_by_product(init: dict, params: dict, x: Tensor) -> Tensor:
+def rows_by_product(params: dict, x: Tensor) -> Tensor:
     return torch.eye(len(params["weight"]), dtype=x.dtype)[: x.shape[-2]] @ params["weight"] + x
 
 
 class PositionsContract(ModuleContract):
     axes = {"x": "batch seq d_model", "result": "batch seq d_model"}
     cases = {
-        "a_batch": {"batch": 2},
+        "a_batch": {},
         "as_long_as_allowed": {"seq": 11},
-        "as_many_tokens_as_entries": {"batch": 5},
-        "wider": {"seq": 7, "pairs": 5, "max_len": 7},
+        "as_many_tokens_as_entries": {"shape": (5,)},
+        "wider": {"seq": 7, "d_model": 10, "max_len": 7},
     }
     more_shapes = {
-        "no_leading_dimensions": {"leading": ()},
-        "four_dimensions": {"leading": (2, 3)},
+        "no_leading_dimensions": {"shape": ()},
+        "four_dimensions": {"shape": (2, 3)},
         "one_token": {"seq": 1},
-        "two_columns": {"pairs": 1},
-        "far_positions": {"batch": 1, "seq": 5003, "pairs": 2, "max_len": 5009},
+        "two_columns": {"d_model": 2},
+        "far_positions": {"shape": (1,), "seq": 5003, "d_model": 4, "max_len": 5009},
         "one_position": {"seq": 1, "max_len": 1},
     }
-    precision_sensitive = {"batch": 1, "seq": 307, "max_len": 313}
+    precision_sensitive = {"shape": (1,), "seq": 307, "max_len": 313}
     near_300 = {"offset": 300.0}
-    grows = {"batch": "batch", "seq": "seq", "width": "pairs"}
+    grows = {"batch": "shape", "seq": "seq", "width": "d_model"}
     memory_in = "seq"
-    timed = {"batch": 16, "seq": 256, "pairs": 128}
+    timed = {"shape": (16,), "seq": 256, "d_model": 256}
     time_limit = 12.0
 
     @classmethod
     def call(
-        cls, d: Draw, batch: int = 2, seq: int = 5, pairs: int = 3, max_len: int = 0, offset: float = 0.0,
-        leading: tuple | None = None, width: int = 0,
-    ) -> Call:  # fmt: skip
-        leading, width = (batch,) if leading is None else leading, width or 2 * pairs
-        init = {"max_len": max_len or max(seq, 11), "d_model": width}
-        return Call({"x": offset + d.normal(*leading, seq, width)}, init, cls.params(d, init, weight=width**0.5))
+        cls, d: Draw, shape: tuple = (2,), seq: int = 5, d_model: int = 6, max_len: int = 0, offset: float = 0.0
+    ) -> Call:
+        init = {"max_len": max_len or max(seq, 11), "d_model": d_model}
+        x = offset + d.normal(*shape, seq, d_model)
+        return Call({"x": x}, init, cls.params(d, init, weight=d_model**0.5))
 
     @robust
     def test_longer_sequences_than_allowed_are_refused(self, attempt: Attempt, draw: Draw) -> None:
         """A table of one row serves any length by broadcasting, and a longer one tells of shapes, not of lengths."""
         for max_len, seq in ((11, 12), (11, 17), (1, 3)):
-            module = self.ready(attempt, type(self).call(draw, seq=1, max_len=max_len))
-            x = draw.normal(2, seq, 6).to(attempt.device)
-            assert_raises(partial(module, x), seq, sentence="seq > max_len is a ValueError")
+            self.refuses(
+                attempt, self.call(draw, seq=seq, max_len=max_len), seq, sentence="seq > max_len is a ValueError"
+            )
 
 
 class TestSinusoidalPositions(PrecomputedTablesContract, PositionsContract):
@@ -99,16 +96,15 @@ class TestSinusoidalPositions(PrecomputedTablesContract, PositionsContract):
     def test_an_odd_width_is_refused(self, attempt: Attempt, draw: Draw) -> None:
         """An odd width ends in an error about shapes: the annotated transformer does this too."""
         for width in (7, 1):
-            x = draw.normal(2, 5, width).to(attempt.device)
-            sentence = "an odd d_model is a ValueError"
-            assert_raises(lambda x=x, width=width: attempt.SinusoidalPositions(11, width)(x), width, sentence=sentence)
+            wrong = Call({"x": draw.normal(2, 5, width)}, {"max_len": 11, "d_model": width})
+            self.refuses(attempt, wrong, width, sentence="an odd d_model is a ValueError")
 
 
 class TestLearnedPositions(PositionsContract):
     name = "LearnedPositions"
     oracle = rows
     variants = (rows, rows_looked_up, rows_by_product)
-    cases = PositionsContract.cases | {"an_odd_width": {"width": 7}}
+    cases = PositionsContract.cases | {"an_odd_width": {"d_model": 7}}
 
     @robust
     def test_weight_is_drawn_from_a_normal(self, attempt: Attempt) -> None:

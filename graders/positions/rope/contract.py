@@ -36,10 +36,10 @@ FAR = torch.tensor([4095, 0, 4094, 2049, 2731, 3333, 4001])
 def lined_up(rotate: Callable[[Tensor, float, Tensor], Tensor]) -> Formula:
     """The formula with positions (batch, seq) given the axes in between that x has."""
 
-    def formula(init: dict, params: dict, x: Tensor, positions: Tensor) -> Tensor:
+    def formula(init: dict, x: Tensor, positions: Tensor) -> Tensor:
         if positions.dim() == 2:
             positions = positions[(slice(None), *[None] * (x.dim() - 3))]
-        return rotate(x, init.get("theta", 10000.0), positions)
+        return rotate(x, init["theta"], positions)
 
     return formula
 
