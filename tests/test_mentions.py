@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from dojo.content import catalog, proofs
+from dojo.content.master import read_text
 from dojo.grading.telling.mentions import mentions
 from tests.conftest import Grade
 
-PROJECT = Path(__file__).parents[1]
-RIGHT = [*PROJECT.glob("solutions/*/*.py"), *PROJECT.glob("graders/*/*/right/*.py")]
+SOLUTION = read_text(catalog.katas()["softmax"].master)
 
 
 def test_no_right_attempt_mentions_anything() -> None:
-    assert len(RIGHT) > 300
-    found = {path.name: mentions({"": path.read_text("utf-8")}) for path in RIGHT}
+    right = {
+        f"{name} {style}": source
+        for name, kata in catalog.katas().items()
+        for style, source in ({"solution": read_text(kata.master)} | proofs.right_attempts(kata)).items()
+    }
+    assert len(right) > 300
+    found = {name: mentions({"": source}) for name, source in right.items()}
     assert {name: words for name, words in found.items() if words} == {}
 
 
@@ -43,8 +47,7 @@ def test_what_a_notebook_brings_is_not_listed_and_its_cells_are_named() -> None:
 
 
 def test_a_verdict_says_what_is_mentioned_and_judges_nothing_by_it(graded: Grade) -> None:
-    solution = (PROJECT / "solutions" / "basics" / "softmax.py").read_text("utf-8")
-    verdict = graded("softmax", f"{solution}\nimport gc\n")
+    verdict = graded("softmax", f"{SOLUTION}\nimport gc\n")
     assert verdict.verdict == "passed"
     assert [each.partition(" (")[0] for each in verdict.mentions] == ["gc"]
     assert verdict.to_json()["mentions"] == verdict.mentions
