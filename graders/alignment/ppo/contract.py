@@ -84,7 +84,7 @@ class ClippedLoss(MaskedLossContract):
         "nothing_kept_of_garbage": {"kept": 0.0, "garbage": True},
     }
     timed = {"batch": 48, "seq": 512}
-    time_limit = 20.0
+    time_limit = 8.0
 
     @robust
     def test_wrong_arguments_are_refused(self, attempt: Attempt, draw: Draw) -> None:

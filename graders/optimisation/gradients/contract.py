@@ -98,6 +98,7 @@ class TestClipByGlobalNorm(Contract):
     grows = {"entries": "entries"}
     memory_in = "entries"
     timed = {"entries": 200_000}
+    time_limit = 8.0
 
     @classmethod
     def call(
@@ -205,6 +206,7 @@ class TestAccumulateGradients(Contract):
     grows = {"entries": "entries"}
     memory_in = "entries"
     timed = {"entries": 200_000}
+    time_limit = 8.0
 
     @classmethod
     def call(
