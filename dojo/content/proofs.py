@@ -34,9 +34,10 @@ WIDER = Row(r"float32.*→.*float64", "float64 is wider than the float32 that is
 
 def bugs(kata: Kata) -> list[Row]:
     """The known bugs of a kata: its own, then those it takes over from the katas that it builds on."""
-    found = {row.name: row for row in own_bugs(kata)}
-    source, left_out = master.read_text(kata.master), {row.name for row in _wrong(kata, NOT_HERE)}
-    for row in _wrong(kata, BUILDS_ON):
+    table, source = _table(kata), master.read_text(kata.master)
+    found = {row.name: row for row in table if _is_bug(row)}
+    left_out = {row.name for row in table if row.mark == NOT_HERE}
+    for row in (row for row in table if row.mark == BUILDS_ON):
         for bug in bugs(catalog.named(row.name, kata.root)):
             if bug.name not in left_out and bug.fits(source):
                 found.setdefault(bug.name, bug)
@@ -45,8 +46,7 @@ def bugs(kata: Kata) -> list[Row]:
 
 def own_bugs(kata: Kata) -> list[Row]:
     """Those that stand in its own table."""
-    others = (MISTAKE, EQUIVALENT, BUILDS_ON, NOT_HERE)
-    return [row for row in _table(kata) if row.mark not in others and not row.mark.startswith((OF, MUTANT))]
+    return [row for row in _table(kata) if _is_bug(row)]
 
 
 def mistakes(kata: Kata) -> dict[str, str]:
@@ -81,8 +81,9 @@ def mutants(kata: Kata) -> list[Row]:
 
 def equivalents(kata: Kata) -> list[Row]:
     """The changes of the solution that are no mistakes, those of the katas whose bugs it takes over included."""
-    found = [WIDER, *_wrong(kata, EQUIVALENT)]
-    for row in _wrong(kata, BUILDS_ON):
+    table = _table(kata)
+    found = [WIDER, *(row for row in table if row.mark == EQUIVALENT)]
+    for row in (row for row in table if row.mark == BUILDS_ON):
         found += equivalents(catalog.named(row.name, kata.root))
     return found
 
@@ -137,8 +138,9 @@ def _table(kata: Kata) -> list[Row]:
     return found
 
 
-def _wrong(kata: Kata, mark: str) -> list[Row]:
-    return [row for row in _table(kata) if row.mark == mark]
+def _is_bug(row: Row) -> bool:
+    others = (MISTAKE, EQUIVALENT, BUILDS_ON, NOT_HERE)
+    return row.mark not in others and not row.mark.startswith((OF, MUTANT))
 
 
 def _whole(path: Path, root: Path) -> str:
