@@ -221,6 +221,9 @@ class FakeDeviceTensor(Tensor):
         self.elem = inner
         return self
 
+    def __repr__(self) -> str:  # type: ignore[override]  # torch's takes keywords, and would never come to an end here
+        return repr(self.elem)
+
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # its stub takes no class
 
     @classmethod
