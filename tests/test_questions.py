@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dojo.cli import main
-from dojo.content import catalog, master
+from dojo.content import catalog, master, numbers
 from dojo.content.catalog import Kata, Trouble
 from dojo.content.master import Question
 from dojo.practice import database, history
@@ -61,7 +61,7 @@ def test_a_master_holds_questions_with_points_and_sources(asking: Kata) -> None:
 
 
 def test_what_questions_lack_is_told_with_file_and_question(asking: Kata) -> None:
-    assert master.question_faults(asking) == ["solutions/basics/softmax.py: 2 questions (`### …?`), fewer than 6"]
+    assert master.question_faults(asking) == ["solutions/basics/softmax.py: 2 questions (`### …?`), fewer than 4"]
     asking.master.write_text(CELLS.replace("# - The range.\n", "").replace("# Source: V", "# V") + CELLS)
     told = "\n".join(master.question_faults(asking))
     assert "“What does `dtype` decide?” has no points (`- …`)" in told
@@ -70,7 +70,7 @@ def test_what_questions_lack_is_told_with_file_and_question(asking: Kata) -> Non
 
 
 @pytest.mark.parametrize("kata", catalog.katas().values(), ids=lambda kata: kata.name)
-def test_every_kata_has_six_questions_with_points_and_a_source(kata: Kata) -> None:
+def test_every_kata_has_questions_with_points_and_a_source(kata: Kata) -> None:
     assert master.question_faults(kata) == []
     for question in master.questions(kata):
         assert question.text.endswith("?")
@@ -78,6 +78,59 @@ def test_every_kata_has_six_questions_with_points_and_a_source(kata: Kata) -> No
         assert re.search(r"arXiv:\d|https://", question.source), question
     assert "### " not in "".join(text for question in master.questions(kata) for text in question.points)
     assert master.follow_ups(kata) not in master.statement(kata)
+
+
+NUMBER = """
+# ### How many bytes do the scores of `heads` heads take, at `seq` tokens in bfloat16?
+#
+# - A score for each head, query and key, of two bytes.
+#
+# Answer: `2 * heads * seq**2` bytes, within 5 %. Settings: `heads` 8, 32;
+# `seq` 2048, 8192.
+#
+# Source: arXiv:2205.14135
+"""
+
+
+def test_a_question_may_have_a_number_for_an_answer(asking: Kata) -> None:
+    asking.master.write_text(CELLS + NUMBER)
+    number = master.questions(asking)[-1].number
+    assert number
+    assert (number.settings, number.unit) == ({"heads": (8, 32), "seq": (2048, 8192)}, "bytes")
+    settings = {"heads": 32, "seq": 8192}
+    assert number.value(settings) == 2 * 32 * 8192**2
+    assert number.fits(4.3e9, settings)
+    assert not number.fits(4.6e9, settings)
+    asked = numbers.asked(master.questions(asking)[-1].text, settings)
+    assert asked == "How many bytes do the scores of 32 heads take, at 8,192 tokens in bfloat16?"
+    assert master.question_faults(asking) == ["solutions/basics/softmax.py: 3 questions (`### …?`), fewer than 4"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("`seq` tokens", "8192 tokens", "the question does not name `seq`"),
+        ("`2 * heads", "`2 * layers", "`2 * layers * seq**2` gives no number: name 'layers' is not defined"),
+        ("within 5 %", "within 80 %", "an answer within 80 % is none: at most 50 %, more than 0"),
+        ("`2 * heads * seq**2`", "`2`", "`2` is the same for all settings"),
+        ("within 5 %", "nearly", "a paragraph `Answer: …` is not of the form in dojo/content/numbers.py"),
+    ],
+)
+def test_what_is_wrong_with_a_number_is_told(asking: Kata, old: str, new: str, fault: str) -> None:
+    asking.master.write_text(CELLS + NUMBER.replace(old, new))
+    assert fault in "\n".join(master.question_faults(asking))
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "number"),
+    [
+        ("4.3e9", "bytes", 4.3e9), ("4,300", "", 4300), ("4.3 GB", "bytes", 4.3e9), ("4 GiB", "bytes", 4 * 2**30),
+        ("7B", "parameters", 7e9), ("7 b", "bytes", 7), ("2.5 M", "", 2.5e6), ("1.2·10^6", "", 1.2e6),
+        ("12 ms", "ms", 12), ("3 TFLOPs", "FLOPs", 3e12), ("60 %", "%", 60), ("many", "", None), ("", "", None), ("17 k", "tokens", 17000),
+    ],
+)  # fmt: skip
+def test_numbers_are_read_as_people_type_them(text: str, unit: str, number: float | None) -> None:
+    assert numbers.typed(text, unit) == number
 
 
 @pytest.fixture(autouse=True)
@@ -127,6 +180,19 @@ def test_a_quiz_asks_easier_first_shows_points_and_keeps_what_was_rated(quizzed,
     assert quizzed(["softmax"], []) == 0
     assert "no question is due; one of softmax comes next, on " in capsys.readouterr().out
     assert quizzed(["softmax", "--all"], ["s", "s"]) == 0
+
+
+def test_a_number_is_compared_with_what_is_right_for_the_settings_drawn(asking: Kata, quizzed, capsys) -> None:
+    asking.master.write_text(
+        CELLS.partition("# ###")[0] + NUMBER.replace("8, 32", "8, 8").replace("2048, 8192", "2048, 2048")
+    )
+    assert quizzed(["softmax"], ["67 MB", "good"]) == 0
+    shown = capsys.readouterr().out
+    assert "Type a number of bytes. Enter shows the points, s skips." in shown
+    assert "67 MB is right: 6.71e+07 bytes for heads = 8, seq = 2,048" in shown
+    assert quizzed(["softmax", "--all"], ["9 GB", "again"]) == 0
+    assert "9 GB is not right: it is 6.71e+07 bytes for heads = 8, seq = 2,048" in capsys.readouterr().out
+    assert database.answers()[-1].text.startswith("9 GB is not right")
 
 
 def test_ctrl_c_in_a_quiz_keeps_what_was_rated(quizzed, capsys) -> None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import TYPE_CHECKING
 
+from dojo.content import numbers
 from dojo.content.catalog import BrokenMaster, Kata
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 BEGIN, HANDED_OUT, END = "### BEGIN SOLUTION", "### HANDED OUT", "### END SOLUTION"
 NOTEBOOK_ONLY = "active-ipynb"  # Jupytext's tag
 ARXIV = re.compile(r"(?<!\[)arXiv:(\d{4}\.\d{4,5}(?:v\d+)?|[a-z-]+(?:\.[A-Z]{2})?/\d{7}(?:v\d+)?)")
-POINT = re.compile(r"^- (.+(?:\n(?!- |Source:|\s*$).+)*)", re.MULTILINE)
+POINT = re.compile(r"^- (.+(?:\n(?!- |Answer:|Source:|\s*$).+)*)", re.MULTILINE)
+ANSWER = re.compile(r"^Answer: .+(?:\n(?!- |\s*$).+)*", re.MULTILINE)
 SOURCE = re.compile(r"^Source: *(.+(?:\n(?!- |\s*$).+)*)", re.MULTILINE)
 TOPIC = re.compile(r"\*\*(\S+(?: \S+){0,2})\.\*\*\s")  # of a contract's bullet, one to three words
 UNCOUNTED = re.compile(
@@ -35,7 +37,7 @@ UNCOUNTED = re.compile(
 )
 ASK_WORDS, CONTRACT_WORDS, BULLETS = 120, 200, 8  # at most
 HOUSE_RULES = "House rules hold: docs/house_rules.md."
-FEWEST = 6  # questions of a kata
+FEWEST = 4  # questions of a kata
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -46,6 +48,7 @@ class Question:
     text: str
     points: tuple[str, ...]
     source: str
+    number: numbers.Number | None = None  # where that is the answer
 
 
 @dataclass
@@ -148,10 +151,12 @@ def statement_faults(kata: Kata) -> list[str]:
         (words(text), CONTRACT_WORDS, "words in the contract"),
         (len(bullets), BULLETS, "bullets in the contract"),
     )
-    said = [f"{where}: {count} {what}, more than {most}" for count, most, what in limits if count > most]
+    faults = [f"{where}: {count} {what}, more than {most}" for count, most, what in limits if count > most]
     untold = [each for topic, each in bullets if not topic]
-    said += [f"{where}: “{each[:40]}” opens with no topic, `- **One to three words.** …`" for each in untold]
-    return said + [f"{where}: the topic {topic!r} has {count} bullets" for topic, count in topics.items() if count > 1]
+    faults += [f"{where}: “{each[:40]}” opens with no topic, `- **One to three words.** …`" for each in untold]
+    return faults + [
+        f"{where}: the topic {topic!r} has {count} bullets" for topic, count in topics.items() if count > 1
+    ]
 
 
 def words(text: str) -> int:
@@ -184,18 +189,23 @@ def questions(kata: Kata) -> list[Question]:
         text, _, answer = part.partition("\n")
         points = (" ".join(point.split()) for point in POINT.findall(answer))
         source = " ".join(" ".join(SOURCE.findall(answer)).split())
-        found.append(Question(text.strip(), tuple(points), source))
+        number = numbers.read("".join(ANSWER.findall(answer)[:1]))
+        found.append(Question(text.strip(), tuple(points), source, number))
     return found
 
 
 def question_faults(kata: Kata) -> list[str]:
     """What the questions of a master lack, a sentence each."""
     asked, where = questions(kata), kata.say(kata.master)
-    said = [f"{where}: {len(asked)} questions (`### …?`), fewer than {FEWEST}"] if len(asked) < FEWEST else []
-    said += [f"{where}: “{q.text}” has no points (`- …`)" for q in asked if not q.points]
-    said += [f"{where}: “{q.text}” has no paragraph `Source: …`" for q in asked if not q.source]
-    told = Counter(q.text for q in asked)
-    return said + [f"{where}: “{text}” is asked {count} times" for text, count in told.items() if count > 1]
+    faults = [f"{where}: {len(asked)} questions (`### …?`), fewer than {FEWEST}"] if len(asked) < FEWEST else []
+    faults += [f"{where}: “{q.text}” has no points (`- …`)" for q in asked if not q.points]
+    faults += [f"{where}: “{q.text}” has no paragraph `Source: …`" for q in asked if not q.source]
+    faults += [f"{where}: “{q.text}”: {fault}" for q in asked if q.number for fault in q.number.faults(q.text)]
+    meant = sum(len(ANSWER.findall(part)) for part in follow_ups(kata).split("### "))
+    if meant != sum(q.number is not None for q in asked):
+        faults.append(f"{where}: a paragraph `Answer: …` is not of the form in dojo/content/numbers.py")
+    counts = Counter(q.text for q in asked)
+    return faults + [f"{where}: “{text}” is asked {count} times" for text, count in counts.items() if count > 1]
 
 
 def linked(markdown: str) -> str:
@@ -314,9 +324,9 @@ def split(text: str) -> tuple[str, list[Cell]]:
 
 def _origins(kata: Kata) -> list[str]:
     """What the kata builds on, where it comes from and what else holds, as the last lines of what it asks for."""
-    said = f"**Builds on** {', '.join(kata.builds_on)}. " if kata.builds_on else ""
-    said += f"**Sources:** {'; '.join(kata.sources)}." if kata.sources else ""
-    lines = textwrap.wrap(linked(said), 120, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
+    text = f"**Builds on** {', '.join(kata.builds_on)}. " if kata.builds_on else ""
+    text += f"**Sources:** {'; '.join(kata.sources)}." if kata.sources else ""
+    lines = textwrap.wrap(linked(text), 120, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
     return [*(["#", *lines] if lines else []), "#", f"# {HOUSE_RULES}"]
 
 

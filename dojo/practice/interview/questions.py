@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from dojo.content import catalog, files, master
+from dojo.content import catalog, files, master, numbers
 from dojo.content.catalog import typed
 from dojo.practice import database
 from dojo.practice.database import RATINGS, Answer, Unreadable
@@ -75,17 +75,17 @@ def show_answers(held: TimedSession, screen: Screen) -> None:
 
 def transcript(held: TimedSession, aloud: bool = True) -> str:
     """Each question that was answered, the answer, its rating and the points, in Markdown; or what was typed alone."""
-    told = []
+    parts = []
     for name, given in held.answers.items():
         kata = catalog.katas()[name]
         for question in master.questions(kata):
-            said = given.get(question.text)
-            if said or (said is not None and aloud):
+            typed = given.get(question.text)
+            if typed or (typed is not None and aloud):
                 rated, points = held.ratings[name][question.text], "\n".join(f"- {point}" for point in question.points)
-                answer = f"> {said}" if said else "> (aloud)"
-                told += [f"### {question.text}", f"You, rated {rated}:", answer, "Key points:", points]
-                told += [f"*Source:* {question.source}"]
-    return "\n\n".join(told)
+                answer = f"> {typed}" if typed else "> (aloud)"
+                parts += [f"### {question.text}", f"You, rated {rated}:", answer, "Key points:", points]
+                parts += [f"*Source:* {question.source}"]
+    return "\n\n".join(parts)
 
 
 def chosen(cards: Sequence[QuestionCard], count: int) -> list[QuestionCard]:
@@ -123,14 +123,23 @@ def ask(
 
 
 def _one(card: QuestionCard, screen: Screen) -> Answer | None:
-    """Ask one question, show the points of a good answer, and take the rating."""
-    screen.markdown(f"**{card.question.text}**")
+    """Ask one question, show the points of a good answer, and take the rating.
+
+    Where the answer is a number its settings are drawn, and what was typed is compared.
+    """
+    number = card.question.number
+    settings = number.draw() if number else {}
+    screen.markdown(f"**{numbers.asked(card.question.text, settings)}**")
     asked = time.time()
-    said = input("\nAnswer aloud, or type it here. Enter shows the points, s skips.\n> ").strip()
-    if said.lower() in ("s", "skip"):
+    how = f"Type a number{number.unit and f' of {number.unit}'}" if number else "Answer aloud, or type it here"
+    typed = input(f"\n{how}. Enter shows the points, s skips.\n> ").strip()
+    if typed.lower() in ("s", "skip"):
         print()
         return None
     seconds = time.time() - asked
+    if number:
+        typed = _compared(number, settings, typed)
+        print(encodable(f"\n{typed}\n", sys.stdout))
     points = "\n".join(f"- {point}" for point in card.question.points)
     screen.markdown(f"{points}\n\n*Source:* {card.question.source}")
     while True:
@@ -140,8 +149,19 @@ def _one(card: QuestionCard, screen: Screen) -> Answer | None:
             return None
         if word in WORDS:
             print()
-            return Answer(asked, card.kata.name, card.question.text, WORDS[word], seconds, said)
+            return Answer(asked, card.kata.name, card.question.text, WORDS[word], seconds, typed)
         print(f"'{word}' is none of {SCALE}.")
+
+
+def _compared(number: numbers.Number, settings: numbers.Settings, typed: str) -> str:
+    """What was typed, whether it is right, and what is, for these settings."""
+    answer = numbers.typed(typed, number.unit)
+    right = f"{number.shown(number.value(settings))} for {', '.join(f'{k} = {numbers.shown(v)}' for k, v in settings.items())}"
+    if answer is None:
+        return f"{typed}{typed and ' is no number: '}it is {right}"
+    if number.fits(answer, settings):
+        return f"{typed} is right: {right}"
+    return f"{typed} is not right: it is {right}, and within {number.percent:g} % would do"
 
 
 def remember(answer: Answer) -> None:
