@@ -53,7 +53,7 @@ if not {"-v", "--verbose"} & set(sys.argv):
 @nox.session(name="help", python=False)
 def help_(session: nox.Session) -> None:
     """Show what there is to do, what a learner needs first at the top."""
-    _run(sys.executable, "-m", "dojo", "help", more=_said(session))  # here before there is an environment
+    _run(sys.executable, "-m", "dojo", "help", more=_environment(session))  # here before there is an environment
 
 
 def _session_of(name: str, command: Command) -> None:
@@ -87,9 +87,10 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def proof(session: nox.Session) -> None:
-    """Run everything, what `tests` leaves out too."""
-    everything = ("-m", "proof or not proof")
-    _run(_python(session, "test", "cohort"), "-m", "pytest", *everything, "--numprocesses=logical", *session.posargs)
+    """Run everything, what `tests` leaves out too (-- --changed: only what proves the katas that changed)."""
+    everything = ("-m", "proof or not proof", "--numprocesses=logical")
+    of_all = not any(word.startswith("--changed") for word in session.posargs)  # a cluster's tests are about no kata
+    _run(_python(session, "test", *(["cohort"] if of_all else [])), "-m", "pytest", *everything, *session.posargs)
 
 
 @nox.session(python=False)
@@ -136,10 +137,10 @@ def _dojo(session: nox.Session, command: str, *extras: str, words: list[str] | N
     """Run a command of the dojo in the folder that nox was called from, with the session's words or these."""
     words = session.posargs if words is None else words
     python = _python(session, *extras)
-    _run(python, "-m", "dojo", command, *words, cwd=session.invoked_from, more=_said(session), must=must)
+    _run(python, "-m", "dojo", command, *words, cwd=session.invoked_from, more=_environment(session), must=must)
 
 
-def _said(session: nox.Session) -> dict[str, str]:
+def _environment(session: nox.Session) -> dict[str, str]:
     """What the dojo is told by its environment: how it was started, and where it is."""
     by = "nox --no-venv" if _in_own_environment(session) else "nox"
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))

@@ -19,16 +19,43 @@ from dojo.judge import pool
 from dojo.judge.fork_server import ForkServer
 from dojo.judge.worker.isolation import confinement
 from dojo.verdict.types import Check, Outcome, Verdict
+from tests import changed
 
 SEED = 20261120
 collect_ignore = ["attacks", "golden", "tests_of_candidates"]  # no tests of ours
 os.environ["DOJO_HOME"] = tempfile.mkdtemp(prefix="dojo-tests-")  # what tests do is nobody's history
+PLAN = pytest.StashKey[changed.Plan]()
 CORES = pool.cores()
 COUNT = len(catalog.katas())
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update", action="store_true", help="write the verdicts in tests/golden anew")
+    parser.addoption(
+        "--changed",
+        nargs="?",
+        const=changed.SINCE_MAIN,
+        metavar="COMMIT",
+        help="only what proves the katas that changed since this commit, by default the last one of main before",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the plan of `--changed`, and tell it once."""
+    if since := config.getoption("--changed"):
+        config.stash[PLAN] = changed.plan(since)
+        if not hasattr(config, "workerinput"):
+            print(config.stash[PLAN], flush=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep what the plan wants."""
+    if plan := config.stash.get(PLAN, None):
+        wanted = [*map(plan.wants, items)]
+        config.hook.pytest_deselected(
+            items=[item for item, is_wanted in zip(items, wanted, strict=True) if not is_wanted]
+        )
+        items[:] = [item for item, is_wanted in zip(items, wanted, strict=True) if is_wanted]
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,124 @@
+"""`nox -s proof -- --changed`: the proof of what changed since the last commit of main before, and of a kata in turn.
+
+`--changed=COMMIT` names another commit. A kata has changed where its own files have, or those of a kata whose bugs or
+answers it takes over: all tests about it run. Where the engine has changed in a way that verdicts hang on, those tests
+of every kata run that judge answers of any kind.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from dojo.content import catalog, proofs
+from dojo.content.catalog import Kata
+
+KATAS = catalog.katas()
+SINCE_MAIN = "main"
+FOLDERS = ("solutions", "graders", "katas", "notebooks")
+ENGINE = (
+    "dojo/content/",
+    "dojo/contracts/",
+    "dojo/grading/",
+    "dojo/judge/",
+    "dojo/proving/",
+    "dojo/verdict/",
+    "constraints.txt",
+    "pyproject.toml",
+    "tests/test_graders.py",
+)
+JUDGES = ("test_graders", "test_field")  # the modules whose tests judge answers of every kata
+
+
+class Unknown(Exception):
+    """No such commit, or no repository."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which katas are proven: those that changed, and where the engine did all of them as far as `JUDGES` goes."""
+
+    since: str
+    changed: frozenset[str]
+    engine: tuple[str, ...]  # the files of it that changed
+    in_turn: str
+
+    def wants(self, item: pytest.Item) -> bool:
+        """Whether a test is part of the proof."""
+        about = katas_of(item)
+        judges = self.engine and Path(item.path).stem in JUDGES
+        return bool(about & {*self.changed, self.in_turn} or (about and judges))
+
+    def __str__(self) -> str:
+        engine = f"{', '.join(self.engine[:3])}{' …' * (len(self.engine) > 3)}: all answers of every kata are judged"
+        return "\n".join(
+            [
+                f"proof of what changed since {self.since}:",
+                f"  engine   {engine if self.engine else 'nothing that verdicts hang on'}",
+                f"  katas    {', '.join(sorted(self.changed)) or 'none'}",
+                f"  in turn  {self.in_turn}",
+            ]
+        )
+
+
+def plan(since: str) -> Plan:
+    """The proof that is due. Without a commit to compare with everything counts as changed."""
+    try:
+        commit = _before_main() if since == SINCE_MAIN else _git("rev-parse", "--verify", f"{since}^{{commit}}")
+        paths = [*_git("diff", "--name-only", commit).splitlines()]
+        paths += _git("ls-files", "--others", "--exclude-standard").splitlines()
+        count = int(_git("rev-list", "--count", "HEAD"))
+    except Unknown as unknown:
+        if since != SINCE_MAIN:
+            raise pytest.UsageError(f"--changed={since}: {unknown}") from None
+        return Plan("the beginning, for no commit before is known", frozenset(KATAS), ENGINE, next(iter(KATAS)))
+    engine = tuple(path for path in paths if path.startswith(ENGINE))
+    return Plan(commit[:10], _changed(paths), engine, [*KATAS][count % len(KATAS)])
+
+
+def katas_of(item: pytest.Item) -> set[str]:
+    """The katas that a test is given."""
+    given = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    names = (value.name if isinstance(value, Kata) else value for value in given)
+    return {name for name in names if isinstance(name, str) and name in KATAS}
+
+
+def _changed(paths: list[str]) -> frozenset[str]:
+    """The katas of these files, and those that take something over from them."""
+    parts = [Path(path).parts for path in paths]
+    found = {Path(part[2]).stem for part in parts if len(part) > 2 and part[0] in FOLDERS} & {*KATAS}
+    takes = {name: _taken_over(kata) for name, kata in KATAS.items()}
+    while more := {name for name, others in takes.items() if others & found} - found:
+        found |= more
+    return frozenset(found)
+
+
+def _taken_over(kata: Kata) -> set[str]:
+    """The katas whose known bugs or answers a kata takes over."""
+    text = "\n".join(path.read_text("utf-8") for path in proofs.files(kata))
+    return {*re.findall(r"^# with \w+/(\w+)", text, re.M), *re.findall(r"^(\w+)  \[builds on\]$", text, re.M)}
+
+
+def _before_main() -> str:
+    """Where this branch left main; on main itself the commit before."""
+    head = _git("rev-parse", "HEAD")
+    for main in ("origin/main", "main"):
+        try:
+            commit = _git("merge-base", "HEAD", main)
+        except Unknown:
+            continue
+        if commit != head:
+            return commit
+    return _git("rev-parse", "--verify", "HEAD^")
+
+
+def _git(*words: str) -> str:
+    try:
+        ran = subprocess.run(["git", *words], cwd=catalog.ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise Unknown(str(getattr(error, "stderr", "") or error).strip()) from None
+    return ran.stdout.strip()
