@@ -231,8 +231,8 @@ def main() -> int:
     torch.set_num_threads(1)
     rows, begun = [], time.monotonic()
     for number, peer in enumerate(peers, 1):
-        told = f"{number} of {len(peers)}, {time.monotonic() - begun:.0f} s: {peer.kata}: {peer.name}"
-        print(f"\r{told} ".ljust(70), end="", file=sys.stderr, flush=True)
+        text = f"{number} of {len(peers)}, {time.monotonic() - begun:.0f} s: {peer.kata}: {peer.name}"
+        print(f"\r{text} ".ljust(70), end="", file=sys.stderr, flush=True)
         rows.append(row(peer, args.device, args.pairs))
     print(f"\r{' ' * 70}\r", end="", file=sys.stderr, flush=True)
     beyond = [each for each in rows if each.beyond()]

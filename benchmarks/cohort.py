@@ -118,7 +118,7 @@ def measured(name: str, handed_in: dict[tuple[str, str], Submitted], args: argpa
         begun = time.perf_counter()
         for result in results(wanted, store.submitted, terms, engine):
             one = result.submitted
-            store.put(result, terms.of(one.digest, katas[one.kata]))
+            store.put(result, terms.digest_of(one.digest, katas[one.kata]))
             verdicts[one.student, one.kata] = result.verdict["verdict"]
             service.append(result.seconds)
             if len(verdicts) % SAMPLE_EVERY == 0:
@@ -182,7 +182,7 @@ def driver_seconds(handed_in: dict[tuple[str, str], Submitted]) -> float:
         store.take(handed_in.values(), [])
         begun = time.process_time()
         for result in results(list(handed_in), store.submitted, terms, NoWork(verdict)):
-            store.put(result, terms.of(result.submitted.digest, katas[result.submitted.kata]))
+            store.put(result, terms.digest_of(result.submitted.digest, katas[result.submitted.kata]))
         return (time.process_time() - begun) / len(handed_in)
 
 

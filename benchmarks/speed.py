@@ -129,8 +129,8 @@ def main() -> int:
         ratio, limit = median / medians["import torch"], LIMITS.get(name) or RATIOS.get(name)
         good &= limit is None or (median if name in LIMITS else ratio) <= limit
         processor = f"{used[name]:6.2f} s  {used[name] / used['import torch']:5.2f} ×"
-        told = f"  (limit {limit}{'' if name in LIMITS else ' ×'})" if limit else ""
-        print(f"{name:28} {median:6.2f} s  {ratio:5.2f} × import torch, of a processor {processor}{told}")
+        text = f"  (limit {limit}{'' if name in LIMITS else ' ×'})" if limit else ""
+        print(f"{name:28} {median:6.2f} s  {ratio:5.2f} × import torch, of a processor {processor}{text}")
     for name, seconds_after in watch_latencies(rounds).items():
         cold = medians[f"grade {name} --solution"]
         good &= seconds_after <= WATCH_LIMIT

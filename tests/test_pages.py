@@ -77,9 +77,9 @@ def every_page(words: str) -> dict[str, str]:
     found = Class(results, [Problem(words, words, words), Problem(words, "lm.py", words)], rules)
     return {
         "run": html.of_run(verdicts),
-        "notebook": "".join(map(notebook_html.of, verdicts)),
+        "notebook": "".join(map(notebook_html.verdict_html, verdicts)),
         "report": report.of_history(past),
-        "card": card.of(failed, words, 3, 25, 21.4),
+        "card": card.svg(failed, words, 3, 25, 21.4),
         "class": class_page.page(found, [(words, words, "rope", 0.9)], dict.fromkeys(found.students, words), True),
         "student": feedback.page(found, words),
         "alike": alike.page([Pair(printed, printed, 0.9, 0.9)], catalog.katas(), lambda printed: mine),

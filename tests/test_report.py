@@ -90,7 +90,7 @@ def shared(title: str, robust: int, minutes: float | None) -> str:
     word = "passed" if robust == 18 else "failed"
     verdict = Verdict("rope", "/home/ada/secret/rope.py", word, checks, "cpu", "2.13.0", 1.0, 7)
     assert card.worth_sharing(verdict)
-    return card.of(verdict, title, 3, 25, minutes)
+    return card.svg(verdict, title, 3, 25, minutes)
 
 
 def test_a_card_tells_kata_tiers_and_time_and_nothing_about_its_owner() -> None:
@@ -149,7 +149,7 @@ def test_a_notebook_and_a_page_show_a_failure_alike() -> None:
     checks.append(Check("test_c", Tier.FAST, Outcome.PASSED))
     verdict = Verdict("rope", "katas/rope.py", "failed", checks, "cpu", "2", 1.0, 1)
     checks[1].cause = "test_a"
-    notebook = notebook_html.of(verdict)
+    notebook = notebook_html.verdict_html(verdict)
     shown = notebook[notebook.index("<details open>") : notebook.rindex("</details>")]
     assert shown.startswith('<details open>\n<summary><span class="bad">✗</span> core · must hold: a: wrong</summary>')
     for words in ("equals <b>&lt;bug&gt;</b>", "a &lt; b", 'alt="error: 24 elements beyond the allowed error"'):
@@ -157,7 +157,7 @@ def test_a_notebook_and_a_page_show_a_failure_alike() -> None:
     assert shown in html.of_run([verdict])
     assert "<summary>the same cause fails 1 more check</summary>\n<ul>\n<li>core · b</li>\n</ul>" in shown
     checks[1].cause = ""
-    assert notebook_html.of(verdict).count("<details open>") == 1, "only the first cause is opened"
+    assert notebook_html.verdict_html(verdict).count("<details open>") == 1, "only the first cause is opened"
 
 
 def test_a_page_about_nothing_says_how_to_begin() -> None:

@@ -46,7 +46,7 @@ def standing(kata: Kata) -> Standing:
 
 
 def state(kata: Kata) -> str:
-    return standing(kata).told
+    return standing(kata).label
 
 
 def test_the_state_follows_the_attempt(kata):
@@ -91,7 +91,7 @@ def test_a_pass_comes_due_again(kata):
     record(kata)
     due = standing(kata).due
     assert due > datetime.now(UTC)
-    assert progress.standings([kata], now=due)[kata.name].told == "passed, due again"
+    assert progress.standings([kata], now=due)[kata.name].label == "passed, due again"
 
 
 def test_a_pass_in_a_mock_is_a_pass_whatever_the_own_file_says(kata):
@@ -391,10 +391,10 @@ def test_help_stays_on_the_record_through_reset_and_restore(kata):
         history.restore(kata, database.recall_all("double")[first - 1])
         assert progress.aid(kata, ANSWER) == Aid(2, False)
     record(kata, OTHER)
-    assert (standing(kata).told, standing(kata).passed) == ("passed with help", True)
+    assert (standing(kata).label, standing(kata).passed) == ("passed with help", True)
     assert progress.tally([standing(kata)]) == "1 of 1 solved, 1 passed, 1 with help"
     kata.stub.write_text(ANSWER)
-    assert standing(kata).told == "with help, edited since"
+    assert standing(kata).label == "with help, edited since"
 
 
 DAY = 86400.0
@@ -427,7 +427,7 @@ def test_a_look_at_the_solution_after_a_pass_helps_another_answer_alone(kata):
     assert progress.aid(kata, ANSWER + "# the same, with a note\n") == Aid()
     assert progress.aid(kata, OTHER) == Aid(0, True)
     record(kata, OTHER)
-    assert state(kata) == standing(kata).told == "passed", "it was passed without help before"
+    assert state(kata) == standing(kata).label == "passed", "it was passed without help before"
     assert "solution" in history.listing(kata) or "shown" in history.listing(kata)
 
 

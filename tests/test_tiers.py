@@ -118,9 +118,9 @@ def test_every_topic_has_a_check_and_every_own_check_a_topic(
     kata = make(tmp_path)
     kata.grader.parent.mkdir(parents=True)
     kata.grader.write_text(GRADER.replace(old, new))
-    assert topics.loose_ends(kata) == [], "a statement in one part has no topics"
+    assert topics.faults(kata) == [], "a statement in one part has no topics"
     in_two_parts(kata, ["- **Odd numbers.** They become even."])
-    found = topics.loose_ends(kata)
+    found = topics.faults(kata)
     assert len(found) == len(said), found
     for words, fault in zip(said, found, strict=True):
         assert words in fault
@@ -147,4 +147,4 @@ def test_what_fails_is_told_by_its_topic(graded: Grade) -> None:
 
 @pytest.mark.parametrize("name", KATAS)
 def test_statement_and_checks_say_the_same(name: str) -> None:
-    assert not topics.loose_ends(KATAS[name])
+    assert not topics.faults(KATAS[name])

@@ -69,14 +69,14 @@ class Practice:
 
     def head(self) -> list[Text]:
         """Where the user stands, in two lines."""
-        said = [progress.tally(self.standings.values())]
+        parts = [progress.tally(self.standings.values())]
         if self.plan and (left := (self.plan.date - date.today()).days) >= 0:
-            said.append("the interview is " + {0: "today", 1: "tomorrow"}.get(left, f"in {left} days"))
-            said.append(f"plan: {sum(self.plan.done(self.standings))} of {len(self.plan.tasks)}")
+            parts.append("the interview is " + {0: "today", 1: "tomorrow"}.get(left, f"in {left} days"))
+            parts.append(f"plan: {sum(self.plan.done(self.standings))} of {len(self.plan.tasks)}")
         first = [f"{due.kata.name} ({due.reason})" for due in self.proposed[:1]]
         rest = [due.kata.name for due in self.proposed[1:4]]
         upcoming = Text.assemble(("next  ", "bold"), ", then ".join([*first, *([", ".join(rest)] if rest else [])]))
-        return [Text.assemble(("dojo  ", "bold"), " · ".join(said)), upcoming if first else Text("nothing is due")]
+        return [Text.assemble(("dojo  ", "bold"), " · ".join(parts)), upcoming if first else Text("nothing is due")]
 
     def tracks(self) -> dict[str, list[Kata]]:
         """The katas by track."""
@@ -100,7 +100,7 @@ class Practice:
             (f"{kata.name:<20}", "bold" if picked else ""),
             title,
             f"{kata.minutes:>3} min  ",
-            (f"{standing.told:<23}", style_of(standing)),
+            (f"{standing.label:<23}", style_of(standing)),
             (when, "cyan"),
         )
 

@@ -45,7 +45,7 @@ def show_list(root: Path = ROOT) -> int:
         console = Console(highlight=False, width=120)
     plain = console.options.ascii_only
     names = [f"  {kata.name}" for kata in found.values()]
-    states = [standing.told for standing in standings.values()]
+    states = [standing.label for standing in standings.values()]
     fixed = [("kata", max(map(len, names))), ("level", 5), ("min", 3), ("your attempt", max(12, *map(len, states)))]
     if console.width - sum(width + 2 for _, width in fixed) < NARROW:
         fixed = [fixed[0], fixed[-1]]
@@ -63,7 +63,7 @@ def show_list(root: Path = ROOT) -> int:
         for kata in own:
             standing = standings[kata.name]
             numbers = [str(kata.level), str(kata.minutes)] if len(fixed) > 2 else []
-            table.add_row(f"  {kata.name}", kata.title, *numbers, Text(standing.told, style_of(standing)))
+            table.add_row(f"  {kata.name}", kata.title, *numbers, Text(standing.label, style_of(standing)))
     solved = "" if trouble else f"{progress.tally(standings.values())}. "
     with console.capture() as printed:
         console.print(table)
@@ -94,11 +94,11 @@ def bar(done: int, count: int, room: int, plain: bool) -> Text:
 def show_beginning(kata: Kata) -> None:
     """Print what the kata asks for in short, and what helps on the way: for those who have not begun."""
     paragraphs = master.ask(kata).split("\n\n")
-    said = next(n for n, text in enumerate(paragraphs) if n and not text.startswith("$$"))
-    if lists := paragraphs[said].endswith(":"):  # what it announces belongs to it, and takes the room of the formulas
-        paragraphs[1 : said + 2] = paragraphs[said : said + 2]
-        said = 2
-    about = "\n\n".join(paragraphs[: said + 1])
+    intro = next(n for n, text in enumerate(paragraphs) if n and not text.startswith("$$"))
+    if lists := paragraphs[intro].endswith(":"):  # what it announces belongs to it, and takes the room of the formulas
+        paragraphs[1 : intro + 2] = paragraphs[intro : intro + 2]
+        intro = 2
+    about = "\n\n".join(paragraphs[: intro + 1])
     stub = ast.parse(master.stub_text(kata)).body
     unwritten = [n for n in stub if isinstance(n, master.DEFINITIONS) and "NotImplementedError" in ast.unparse(n)]
     write = "" if lists else f"**Write** {' and '.join(f'`{node.name}`' for node in unwritten)}. "
@@ -116,16 +116,16 @@ def show_beginning(kata: Kata) -> None:
 
 def show_statement(kata: Kata, contract: bool = False) -> int:
     """Print what the kata asks for and where it is written, or the contract that it is held to."""
-    told = master.contract(kata)
+    topics = master.contract(kata)
     if contract:
-        bullets = "\n".join(f"- {each}" for each in told.values())
+        bullets = "\n".join(f"- {each}" for each in topics.values())
         one_part = f"The statement of {kata.name} is in one part: `{typed(f'show {kata.name}')}` shows all of it."
-        page = f"# {kata.title}: the contract\n\n{bullets}\n\n{master.HOUSE_RULES}" if told else one_part
+        page = f"# {kata.title}: the contract\n\n{bullets}\n\n{master.HOUSE_RULES}" if topics else one_part
         Screen(sys.stdout).markdown(page, paged=True)
         return 0
-    insists = f"`{typed(f'show {kata.name} --contract')}` says what a reviewer would insist on: {', '.join(told)}. "
+    insists = f"`{typed(f'show {kata.name} --contract')}` says what a reviewer would insist on: {', '.join(topics)}. "
     after = (
-        f"{insists if told else ''}Level {kata.level}, {kata.minutes} minutes. Write it in `{kata.say(kata.stub)}`. "
+        f"{insists if topics else ''}Level {kata.level}, {kata.minutes} minutes. Write it in `{kata.say(kata.stub)}`. "
         f"`{typed(f'grade {kata.name}')}` grades it; `{typed(f'hint {kata.name}')}` helps a little."
     )
     Screen(sys.stdout).markdown(f"{master.ask(kata)}\n\n{after}", paged=True)
@@ -169,21 +169,21 @@ def _planned(kept: Plan, done: list[bool], today: date) -> str:
     for on, tasks in days.items():
         head = f"  {plans.day_of(on, today):<10}  {sum(task.minutes for task, _ in tasks):>3} min  "
         late = " (late)" if on < today else ""
-        names = [f"✓ {task.said}" if ready else f"{task.said}{late}" for task, ready in tasks]
+        names = [f"✓ {task.title}" if ready else f"{task.title}{late}" for task, ready in tasks]
         lines += _wrapped(", ".join(names), width, head)
-    said = [f"{sum(done)} of {len(done)} done. `{typed('next')}` follows the plan, `{typed('plan --clear')}` ends it."]
+    notes = [f"{sum(done)} of {len(done)} done. `{typed('next')}` follows the plan, `{typed('plan --clear')}` ends it."]
     open_ = [task for task, ready in zip(kept.tasks, done, strict=True) if not ready]
     if left >= 0 and any(task.day < today for task in open_):
         hours = math.ceil(sum(task.minutes for task in open_) / 60)
         more = f" --for {kept.target}" * (kept.target != "all") + f" --known {','.join(kept.known)}" * bool(kept.known)
         again = typed(f"plan --date {kept.date} --hours {hours}{more}")
-        said.append(f"`{again}` spreads what is late over the days that are left.")
+        notes.append(f"`{again}` spreads what is late over the days that are left.")
     if kept.left_out:
         time = _time(sum(task.minutes for task in kept.left_out))
-        names = [task.said for task in kept.left_out]
+        names = [task.title for task in kept.left_out]
         rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        said.append(f"No room in {kept.hours:g} h for {', '.join(names[:NAMED])}{rest}: that takes {time}.")
-    return "\n".join([*lines, "", *(row for text in said for row in _wrapped(text, width))])
+        notes.append(f"No room in {kept.hours:g} h for {', '.join(names[:NAMED])}{rest}: that takes {time}.")
+    return "\n".join([*lines, "", *(row for text in notes for row in _wrapped(text, width))])
 
 
 def _wrapped(text: str, width: int, head: str = "") -> list[str]:
@@ -214,10 +214,10 @@ def reset(words: list[str], yes: bool = False) -> int:
         if not sys.stdin.isatty():
             raise Trouble(f"{what}: say `--yes` where nobody can be asked. Nothing was done.")
         try:
-            said = input(f"{what}; copies of your work go to .dojo/kept. Go on? [y/N] ")
+            message = input(f"{what}; copies of your work go to .dojo/kept. Go on? [y/N] ")
         except EOFError:
-            said = ""
-        if said.strip().lower() not in ("y", "yes"):
+            message = ""
+        if message.strip().lower() not in ("y", "yes"):
             print("nothing was done")
             return 1
     check_files(katas)
@@ -238,6 +238,6 @@ def reveal(kata: Kata, spoil: bool = False, as_notebook: bool = False) -> int:
     if as_notebook:
         print(filled(lesson.write(kata), sys.stdout))
         return 0
-    said = "\n\n".join(filter(None, [master.explanation(kata), with_test.held_against(kata)]))
-    Screen(sys.stdout).markdown(said, paged=True, code=master.solution_code(master.read_text(kata.master)))
+    message = "\n\n".join(filter(None, [master.explanation(kata), with_test.held_against(kata)]))
+    Screen(sys.stdout).markdown(message, paged=True, code=master.solution_code(master.read_text(kata.master)))
     return 0

@@ -178,8 +178,8 @@ def _entry(kata: Kata, args: argparse.Namespace) -> Entry:
         return replace(entry, others=_others(args.attempt, kata)) if args.attempt.is_dir() else entry
     check_files([kata])
     changed = not kata.stub.exists() or "notebook" in sync.pending(kata)
-    if changed and (said := sync.sync(kata, opened=True)):
-        print(filled(said, sys.stderr), file=sys.stderr)
+    if changed and (message := sync.sync(kata, opened=True)):
+        print(filled(message, sys.stderr), file=sys.stderr)
     return Entry.of_stub(kata)
 
 
@@ -229,7 +229,7 @@ def _share(kata: Kata, verdict: Verdict, path: Path, minutes: float | None) -> N
     if not card.worth_sharing(verdict):
         print(f"dojo: no card was written to {path}: there is one once the core tier passes", file=sys.stderr)
         return
-    files.write_atomic(path, card.of(verdict, kata.title, kata.level, kata.minutes, minutes))
+    files.write_atomic(path, card.svg(verdict, kata.title, kata.level, kata.minutes, minutes))
     print(f"{path} is a card to share: kata, tiers, time and help, and nothing else about you", flush=True)
 
 

@@ -110,7 +110,7 @@ def _grade(store: Store, katas: dict[str, Kata], terms: Terms, engine: Engine, a
         begun, count, put_off = time.monotonic(), 0, list[Job]()
         for result in results(pending, store.submitted, terms, engine, put_off.append):
             kata = katas[result.submitted.kata]
-            store.put(result, terms.of(result.submitted.digest, kata), copies.version(kata))
+            store.put(result, terms.digest_of(result.submitted.digest, kata), copies.version(kata))
             count += 1
             done(result)
             if stopped():
@@ -234,8 +234,8 @@ def _engine(args: argparse.Namespace) -> Iterator[Engine]:
         try:
             around = sandbox.prefix()
         except Trouble as trouble:
-            said = str(trouble).replace("--sandbox needs", "strangers' code is graded in")
-            raise Trouble(f"{said}; --no-sandbox grades without, by the judge's own walls alone") from None
+            message = str(trouble).replace("--sandbox needs", "strangers' code is graded in")
+            raise Trouble(f"{message}; --no-sandbox grades without, by the judge's own walls alone") from None
     server = ForkServer(around=around)  # before torch, so that both import it side by side
     from dojo.cohort.engine import LocalEngine
 
@@ -253,7 +253,7 @@ def _progress(total: int) -> Iterator[Any]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    begun = said = time.monotonic()
+    begun = reported = time.monotonic()
     count = 0
     console = Console(stderr=True)
     rate = TextColumn("{task.fields[rate]}", markup=False)
@@ -263,13 +263,13 @@ def _progress(total: int) -> Iterator[Any]:
     task = bar.add_task("", total=total, rate="")
 
     def done(result: Result) -> None:
-        nonlocal count, said
+        nonlocal count, reported
         count += 1
         spent = time.monotonic() - begun
         if console.is_terminal:
             bar.update(task, completed=count, rate=f"{count / spent:.1f} a second", refresh=True)
-        elif time.monotonic() - said > 60:
-            said = time.monotonic()
+        elif time.monotonic() - reported > 60:
+            reported = time.monotonic()
             left = spent / count * (total - count)
             print(f"{count} of {total}, {count / spent:.1f} a second, {left / 60:.0f} min left", file=sys.stderr)
 

@@ -196,8 +196,8 @@ def results(
             if len(begun.losses) < GRADINGS:
                 lost.append((time.monotonic() + PAUSE * 2 ** (len(begun.losses) - 1), begun))
             elif found.startswith(OVERDUE):
-                told = "; ".join(dict.fromkeys(begun.losses))
-                yield left_to_a_person(begun, f"no verdict in {GRADINGS} gradings: {told}")
+                reasons = "; ".join(dict.fromkeys(begun.losses))
+                yield left_to_a_person(begun, f"no verdict in {GRADINGS} gradings: {reasons}")
             else:
                 put_off(begun)
         job = job or following()

@@ -47,8 +47,10 @@ class RayEngine:
             try:
                 self._connect(address)
             except (OSError, ValueError, RuntimeError) as error:
-                said = str(error).splitlines()[0] if str(error) else type(error).__name__
-                raise Trouble(f"no Ray cluster answers at {address} ({said}): `ray start --head` starts one") from None
+                reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+                raise Trouble(
+                    f"no Ray cluster answers at {address} ({reason}): `ray start --head` starts one"
+                ) from None
         self._resource, self._asked_for = "GPU" if device == "cuda" else "CPU", size
         if not self._room():
             raise Trouble(f"the cluster at {address} has no {self._resource}: --device and its nodes do not fit")

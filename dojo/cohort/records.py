@@ -108,7 +108,7 @@ class Brief:
     def __init__(self) -> None:
         self._known: dict[tuple[Any, ...], Any] = {}
 
-    def of(self, verdict: dict[str, Any]) -> dict[str, Any]:
+    def shorten(self, verdict: dict[str, Any]) -> dict[str, Any]:
         """A verdict without pictures, and of each check's message the first line."""
         found = {key: verdict[key] for key in self.VERDICT if key in verdict}
         found["tiers"] = self._one(tuple(verdict.get("tiers", {}).items()))

@@ -58,7 +58,7 @@ class Terms:
     attempt_limit: float = 180.0  # seconds by the clock that one grading of one attempt may take
     submission_limit: float = 1800.0  # and all gradings of one student
 
-    def of(self, digest: str, kata: Kata) -> str:
+    def digest_of(self, digest: str, kata: Kata) -> str:
         """The digest of all that a verdict hangs on, `digest` being that of the attempt's text."""
         parts = (digest, kata.name, grader_version(kata), self.torch, str(self.seed), self.device)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
@@ -112,8 +112,8 @@ class Store:
             cursor.execute("delete from problem")
             rows = ((e.student, e.kata, e.path, e.digest, e.source, json.dumps(e.others)) for e in submitted)
             cursor.executemany("insert or replace into submitted values (?, ?, ?, ?, ?, ?)", rows)
-            told = ((each.student, each.path, each.why) for each in problems)
-            cursor.executemany("insert into problem values (?, ?, ?)", told)
+            problem_rows = ((each.student, each.path, each.why) for each in problems)
+            cursor.executemany("insert into problem values (?, ?, ?)", problem_rows)
             cursor.execute("delete from prints where digest not in (select digest from submitted)")
             cursor.execute("commit")
 
@@ -125,7 +125,7 @@ class Store:
             "order by s.kata, s.student"
         )
         for student, name, digest, good in rows:
-            if name in katas and (student in wanted or good != terms.of(digest, katas[name])):
+            if name in katas and (student in wanted or good != terms.digest_of(digest, katas[name])):
                 found.append((student, name))
         return found
 
@@ -175,7 +175,7 @@ class Store:
         wanted, brief = set(katas), Brief()
         for student, kata, path, verdict, *rest in self.connection.execute(words):
             if kata in wanted:
-                yield Result(Submitted(student, kata, path, ""), brief.of(json.loads(verdict)), *rest)
+                yield Result(Submitted(student, kata, path, ""), brief.shorten(json.loads(verdict)), *rest)
 
     def keep_prints(self, of: Submitted, version: str, prints: bytes) -> None:
         """Remember an attempt's fingerprints, made by this version of what makes them."""
@@ -204,11 +204,11 @@ class Store:
             parts.setdefault(student, []).append(rest)
         return {student: hashlib.sha256(json.dumps(each).encode()).hexdigest() for student, each in parts.items()}
 
-    def told(self) -> dict[str, str]:
+    def feedback_states(self) -> dict[str, str]:
         """The state of each student when their feedback was written."""
         return dict(self.connection.execute("select student, state from told"))
 
-    def tell(self, states: Mapping[str, str]) -> None:
+    def remember_feedback(self, states: Mapping[str, str]) -> None:
         """Remember these."""
         with closing(self.connection.cursor()) as cursor:
             cursor.execute("begin immediate")

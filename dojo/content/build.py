@@ -71,8 +71,8 @@ def loads(content: bytes) -> NotebookNode:
     except NoNotebook:
         raise
     except Exception as error:  # nbformat raises a dozen kinds over broken files, and all mean the same here
-        said = str(error).split("\n")[0]
-        raise NoNotebook(f"is JSON, but no notebook that nbformat can read ({said})") from None
+        reason = str(error).split("\n")[0]
+        raise NoNotebook(f"is JSON, but no notebook that nbformat can read ({reason})") from None
     return node
 
 
@@ -87,12 +87,12 @@ def build(check: bool = False, root: Path = ROOT) -> tuple[bool, list[str]]:
 
     Returns whether all is up to date, and the sentences for the user.
     """
-    clean, said = True, []
+    clean, messages = True, []
     for kata in katas(root).values():
         stub = stub_text(kata)
         node = notebook(stub)
         if not is_ours(kata, node):
-            said.append(
+            messages.append(
                 f"{_why_not_ours(kata)}: left as it is. "
                 f"`{typed(f'reset {kata.name}')}` makes both afresh and keeps a copy."
             )
@@ -102,11 +102,11 @@ def build(check: bool = False, root: Path = ROOT) -> tuple[bool, list[str]]:
             continue
         if check:
             clean = False
-            said.append(f"{' and '.join(stale)}: not what {kata.say(kata.master)} gives. Run `{typed('build')}`.")
+            messages.append(f"{' and '.join(stale)}: not what {kata.say(kata.master)} gives. Run `{typed('build')}`.")
         else:
             write_fresh(kata, stub, node)
-            said.append(f"wrote {' and '.join(stale)}")
-    return clean, said
+            messages.append(f"wrote {' and '.join(stale)}")
+    return clean, messages
 
 
 def write_fresh(kata: Kata, stub: str | None = None, node: NotebookNode | None = None) -> None:

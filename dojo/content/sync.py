@@ -45,7 +45,7 @@ def sync(kata: Kata, source: str | None = None, opened: bool = False) -> str | N
     truth = _truth(kata, script, book, source, agreed)
     if opened and truth == "script" and build.is_fresh_notebook(kata.notebook):
         return None
-    said = made = None
+    message = made = None
     if truth == "script" and script is not None:
         old = None
         if book is not None:
@@ -54,14 +54,14 @@ def sync(kata: Kata, source: str | None = None, opened: bool = False) -> str | N
         node = _notebook(kata, _text(kata, script), old)
         made, fresh = "notebook", build.is_fresh_notebook(kata.notebook)
         copied = _made(agreed, book) and not build.as_built(kata)[0]
-        said = _write(kata, kata.notebook, book, build.notebook_text(node), kata.stub, fresh or copied)
+        message = _write(kata, kata.notebook, book, build.notebook_text(node), kata.stub, fresh or copied)
     elif truth == "notebook" and book is not None:
         new = script_text(_load(kata, book), script)
         made, (fresh, emptied) = "script", build.as_built(kata)
         copied = _made(agreed, script) and not emptied
-        said = _write(kata, kata.stub, script, new, kata.notebook, fresh or copied)
+        message = _write(kata, kata.stub, script, new, kata.notebook, fresh or copied)
     record(kata, made)
-    return said
+    return message
 
 
 def pending(kata: Kata) -> set[str]:
@@ -214,14 +214,14 @@ def script_text(node: NotebookNode, old: bytes | None) -> str:
 def _write(kata: Kata, target: Path, old: bytes | None, new: str, origin: Path, ours: bool) -> str:
     """Replace `target`, whose content was `old`, and keep that unless it was `ours`."""
     folder = kata.home / "kept" / "sync"
-    said = f"{kata.say(target)} brought up to date from {kata.say(origin)}"
+    message = f"{kata.say(target)} brought up to date from {kata.say(origin)}"
     if old is None:
-        said = f"{kata.say(target)} made from {kata.say(origin)}"
+        message = f"{kata.say(target)} made from {kata.say(origin)}"
     elif not ours:
         kept = files.keep(folder, target, old, COPIES)
-        said += f" (before: {kata.say(kept)})"
+        message += f" (before: {kata.say(kept)})"
     if _read(kata, target) != old:
         raise SyncError(f"{kata.say(target)} was saved by another program just now: nothing was written, run it again")
     files.write_atomic(target, new)
     files.prune(folder, target)
-    return said
+    return message

@@ -180,10 +180,10 @@ class Contract(Harness):
             args, kwargs = self.arguments(made.to(attempt.device))
             count = self.signature.required
             named = dict(zip(self.signature.inputs[count:], args[count:], strict=False)) | kwargs
-            told = f"by name: {', '.join(named)}"
-            with self.case_context(attempt, told, made):
+            label = f"by name: {', '.join(named)}"
+            with self.case_context(attempt, label, made):
                 got = {"result": self.ready(attempt, made).request(args[:count], named)["value"]}
-            self.compare(attempt, draw, told, made, got)
+            self.compare(attempt, draw, label, made, got)
 
     @core
     def test_uses_only_what_is_allowed(self, attempt: Attempt, draw: Draw) -> None:
@@ -289,12 +289,12 @@ class Contract(Harness):
             with suppress(*(() if tried is ordinary else (Raised,))):  # what is not ordinary may raise
                 for (case, dtype, call), reply in zip(calls, attempt.ask_each(asked), strict=True):
                     sent = tolerance.named_leaves(self.signature.in_order(call.inputs)).items()
-                    told = "" if dtype is torch.float32 else f" in {bare(dtype)}"
+                    where = "" if dtype is torch.float32 else f" in {bare(dtype)}"
                     for (name, v), after in zip(
                         [e for e in sent if isinstance(e[1], Tensor)], reply["inputs"], strict=True
                     ):
                         if v.shape != after.shape or not ((v == after) | (v.isnan() & after.isnan())).all():
-                            fail("inputs are not modified", f"{name} was changed in the case `{case}`{told}")
+                            fail("inputs are not modified", f"{name} was changed in the case `{case}`{where}")
                     assert_state_unchanged(reply)
 
     @robust
@@ -322,11 +322,11 @@ class Contract(Harness):
             staged.refill(*args, **kwargs)
             kept.append(staged.go(grad=False))
         for number, (each, result) in enumerate(zip(calls, kept, strict=True), 1):
-            told = f"call {number} of {len(calls)} with the same tensors, refilled in between"
-            self.compare(attempt, draw, told, each, {"result": staged.fetch(result)})
+            label = f"call {number} of {len(calls)} with the same tensors, refilled in between"
+            self.compare(attempt, draw, label, each, {"result": staged.fetch(result)})
         staged.overwrite_result(staged.go(grad=False))
-        told, got = "the same call again, after its first result was overwritten", staged.fetch(staged.go(grad=False))
-        self.compare(attempt, draw, told, each, {"result": got})
+        label, got = "the same call again, after its first result was overwritten", staged.fetch(staged.go(grad=False))
+        self.compare(attempt, draw, label, each, {"result": got})
 
     @fast
     def test_operation_count_does_not_grow(self, attempt: Attempt, draw: Draw) -> None:
@@ -377,10 +377,10 @@ class Contract(Harness):
             for value in values:
                 if isinstance(value, Tensor):
                     shape = ", ".join(map(str, value.shape))
-                    held, told = (f"({shape}", f"[{shape}"), f"{name} of shape {tuple(value.shape)}"
+                    held, argument = (f"({shape}", f"[{shape}"), f"{name} of shape {tuple(value.shape)}"
                 else:
-                    held, told = (value, f"{value:g}"), f"{name}={value}"
-                self.refuses(attempt, call.with_inputs(**{name: value}), held, sentence=f"{told} is refused")
+                    held, argument = (value, f"{value:g}"), f"{name}={value}"
+                self.refuses(attempt, call.with_inputs(**{name: value}), held, sentence=f"{argument} is refused")
 
     def representative_cases(self) -> dict[str, Maker]:
         """The cases that dtype and layout are tried on."""

@@ -221,8 +221,10 @@ class Harness(HouseRules):
             got = tensor(found[name], device)
             if got.dtype is not wanted:
                 whose = "input" if any(map(is_floating, tolerance.named_leaves(call.inputs).values())) else "parameters"
-                said = f"the result has the dtype of the {whose}" if name == "result" else f"{name} is {bare(wanted)}"
-                fail(said, f"got {bare(got.dtype)} for {bare(dtype)}", where=case)
+                sentence = (
+                    f"the result has the dtype of the {whose}" if name == "result" else f"{name} is {bare(wanted)}"
+                )
+                fail(sentence, f"got {bare(got.dtype)} for {bare(dtype)}", where=case)
         return found
 
     def named(self, result: Any, case: str = "") -> dict[str, Any]:

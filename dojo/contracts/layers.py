@@ -56,24 +56,24 @@ class DropoutContract(ModuleContract):
     @core
     def test_training_drops_at_random(self, attempt: Attempt, draw: Draw) -> None:
         call = type(self).dropping(draw, 0.5)
-        told = "in training mode, dropout=0.5"
-        replies = self.in_training(attempt, call, 2, told)
+        label = "in training mode, dropout=0.5"
+        replies = self.in_training(attempt, call, 2, label)
         first, second = (reply["value"] for reply in replies)
         if "the seed of torch's random generator" in replies[0]["changed"]:
-            fail("dropout seeds no generator: it draws anew in every call", f"{told}: a call set the seed")
+            fail("dropout seeds no generator: it draws anew in every call", f"{label}: a call set the seed")
         if first.shape == second.shape and torch.equal(first, second):
             expected = self.expected(call)
             dropped = first.shape != expected.shape or not torch.allclose(first.cpu().double(), expected, 1e-3, 1e-3)
             seen = "two calls dropped the same entries" if dropped else "nothing was dropped in two calls"
-            fail("in training mode dropout draws anew in every call", f"{told}: {seen}")
+            fail("in training mode dropout draws anew in every call", f"{label}: {seen}")
 
     @robust
     def test_a_dropout_of_one_gives_no_nan(self, attempt: Attempt, draw: Draw) -> None:
         """A sweep over dropout rates ends in nan: dividing by 1 - dropout divides by zero."""
-        told = "in training mode, dropout=1.0"
-        (got,) = self.noisy(attempt, type(self).dropping(draw, 1.0), 1, told)
+        label = "in training mode, dropout=1.0"
+        (got,) = self.noisy(attempt, type(self).dropping(draw, 1.0), 1, label)
         if not got.isfinite().all():
-            fail("where dropout takes everything away, zeros are left", f"{told}: got {got.flatten()[:4].tolist()} …")
+            fail("where dropout takes everything away, zeros are left", f"{label}: got {got.flatten()[:4].tolist()} …")
 
     @core
     def test_entries_of_each_branch_are_dropped_or_scaled(self, attempt: Attempt, draw: Draw) -> None:
@@ -81,7 +81,7 @@ class DropoutContract(ModuleContract):
         share, size = 0.5, 3.0
         for place, bias in self.branches.items():
             bare = silenced(type(self).dropping(draw, share), self.still)
-            told = f"in training mode, dropout={share}, {bias} is [{size}, {size}, 0, …], all other branches are zero"
+            label = f"in training mode, dropout={share}, {bias} is [{size}, {size}, 0, …], all other branches are zero"
 
             def branch(*entries: float, call: Call = bare, name: str = bias) -> Call:
                 value = torch.zeros_like(call.params[name])
@@ -90,21 +90,21 @@ class DropoutContract(ModuleContract):
 
             kept = size / (1 - share)
             outcomes = [self.expected(branch(*each)) for each in product((0.0, kept), repeat=2)]
-            calls = self.noisy(attempt, branch(size, size), 8, told)
+            calls = self.noisy(attempt, branch(size, size), 8, label)
             for each in calls:
                 if each.shape != outcomes[0].shape:
-                    seen = f"got {tuple(each.shape)}, expected {tuple(outcomes[0].shape)}; {told}"
+                    seen = f"got {tuple(each.shape)}, expected {tuple(outcomes[0].shape)}; {label}"
                     fail("the result has the same shape in training as in evaluation", seen)
             got = torch.stack(calls).cpu().double()
             if torch.allclose(got, self.expected(branch(size, size)).expand(got.shape), rtol=1e-3, atol=1e-3):
                 continue  # the contract leaves it open whether dropout acts here
             which = torch.stack([torch.isclose(got, each, rtol=1e-3, atol=1e-3).all(-1) for each in outcomes])
             if not which.any(0).all():
-                fail(f"dropout on {place} takes an entry away or divides it by 1 - dropout", told)
+                fail(f"dropout on {place} takes an entry away or divides it by 1 - dropout", label)
             drawn = which.int().argmax(0)
             together = [(drawn == drawn[:, :1]).all(), (drawn == drawn[:, :, :1]).all(), len(drawn.unique()) < 4]
             if any(together):
-                fail(f"each entry of {place} is dropped on its own", told)
+                fail(f"each entry of {place} is dropped on its own", label)
 
     @core
     def test_dropout_loses_its_share_and_scales_up_the_rest(self, attempt: Attempt, draw: Draw) -> None:
@@ -127,14 +127,14 @@ class DropoutContract(ModuleContract):
     @robust
     def test_dropout_stands_behind_the_gelu(self, attempt: Attempt, draw: Draw) -> None:
         """Training and evaluation see different activations: gelu bends what dropout has scaled."""
-        hidden, told = self.hidden_units(attempt, draw, 0.25), "in training mode, dropout=0.25"
+        hidden, label = self.hidden_units(attempt, draw, 0.25), "in training mode, dropout=0.25"
         kept = hidden[hidden.abs() >= 1e-3]
         if len(kept) == hidden.numel():
-            fail("dropout acts within the feed-forward layer", f"{told}: nothing was dropped there")
+            fail("dropout acts within the feed-forward layer", f"{label}: nothing was dropped there")
         factor = kept.mean().item() if len(kept) else 0.0
         if not any(abs(factor / each - 1) < 0.01 for each in list(scales(0.25))[:2]):
             sentence = "within the feed-forward layer dropout stands behind gelu, or behind the second layer"
-            fail(sentence, f"{told}: entries that are kept are multiplied by {factor:.2f}")
+            fail(sentence, f"{label}: entries that are kept are multiplied by {factor:.2f}")
 
     def hidden_units(self, attempt: Attempt, draw: Draw, dropout: float) -> Tensor:
         """What training makes of four hidden units of the feed-forward layer, in many calls, as multiples.
@@ -156,37 +156,37 @@ class DropoutContract(ModuleContract):
         if "lm_head.weight" in like:
             shown["lm_head.weight"] = torch.eye(*like["lm_head.weight"].shape)
         call = made.with_params(**shown)
-        told = f"in training mode, dropout={dropout}, four hidden units that feed a feature each"
-        got = torch.stack(self.noisy(attempt, call, 24, told)).cpu().double()
+        label = f"in training mode, dropout={dropout}, four hidden units that feed a feature each"
+        got = torch.stack(self.noisy(attempt, call, 24, label)).cpu().double()
         if got.shape[1:] != self.expected(call).shape:
-            fail("the result has the same shape in training as in evaluation", f"got {tuple(got.shape[1:])}; {told}")
+            fail("the result has the same shape in training as in evaluation", f"got {tuple(got.shape[1:])}; {label}")
         high, low = got[..., len(start) - 2 : len(start)].split(1, -1)
         spread = 2 / (high - low)
         fed = (got[..., :4] - high) * spread + 1 - start[:4]
         return fed / GELU_OF_ONE
 
-    def noisy(self, attempt: Attempt, call: Call, count: int, told: str) -> list[Tensor]:
+    def noisy(self, attempt: Attempt, call: Call, count: int, label: str) -> list[Tensor]:
         """Results of one module in training mode. They start from a seeded generator, so that runs see the same."""
-        return [reply["value"] for reply in self.in_training(attempt, call, count, told)]
+        return [reply["value"] for reply in self.in_training(attempt, call, count, label)]
 
-    def in_training(self, attempt: Attempt, call: Call, count: int, told: str) -> list[Message]:
+    def in_training(self, attempt: Attempt, call: Call, count: int, label: str) -> list[Message]:
         """The answers of one module in training mode, tensors all of them; the first call is watched."""
         module = self.ready(attempt, call).train()
         args, kwargs = self.arguments(call.to(attempt.device))
         asked = {"do": "call", "target": module.target, "args": args, "kwargs": kwargs}
-        with torch.no_grad(), self.case_context(attempt, told, call):
+        with torch.no_grad(), self.case_context(attempt, label, call):
             replies = [*attempt.ask_each([(module, asked | {"watch": number == 0}) for number in range(count)])]
             return [reply | {"value": tensor(reply["value"], attempt.device)} for reply in replies]
 
-    def exact(self, attempt: Attempt, draw: Draw, call: Call, training: bool, told: str) -> None:
+    def exact(self, attempt: Attempt, draw: Draw, call: Call, training: bool, label: str) -> None:
         """Hold one call in this mode against the oracle."""
         module = self.ready(attempt, call).train(training)
         args, kwargs = self.arguments(call.to(attempt.device))
-        with torch.no_grad(), self.case_context(attempt, told, call):
+        with torch.no_grad(), self.case_context(attempt, label, call):
             reply = module.request(args, kwargs, watch=True)
-        self.compare(attempt, draw, told, call, {"result": reply["value"]})
+        self.compare(attempt, draw, label, call, {"result": reply["value"]})
         if reply["changed"] and not training:
-            seen = f"{told}: changed: {', '.join(reply['changed'])}"
+            seen = f"{label}: changed: {', '.join(reply['changed'])}"
             fail("a call in evaluation mode leaves global state alone", seen)
 
 

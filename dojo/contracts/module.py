@@ -108,9 +108,9 @@ class ModuleContract(Contract):
 
     def held(self, module: Module) -> dict[str, Tensor]:
         """The parameters of a module, and the buffers that the contract names."""
-        told = module.describe()
-        buffers = {name: value for name, value in told["buffers"].items() if name in self.buffers}
-        return buffers | told["parameters"]
+        described = module.describe()
+        buffers = {name: value for name, value in described["buffers"].items() if name in self.buffers}
+        return buffers | described["parameters"]
 
     def fullest_call(self, draw: Draw) -> Call:
         """The case with the most constructor arguments."""
@@ -136,14 +136,14 @@ class ModuleContract(Contract):
         made = self.fullest_call(draw)
         # what is wrong by position too has nothing to do with names
         self.verify(attempt, draw, "arguments by position, after module.eval()", made, training=False)
-        told = f"constructor arguments by name: {', '.join(made.init)}"
-        with self.case_context(attempt, told, made):
+        label = f"constructor arguments by name: {', '.join(made.init)}"
+        with self.case_context(attempt, label, made):
             module = getattr(attempt, self.name).build(**made.init)
             module.names = self.names(attempt, made)
             args, kwargs = self.arguments(made.to(attempt.device))
             module.to(attempt.device).load_state_dict(made.to(attempt.device).params)
             got = {"result": module.eval().request(args, kwargs)["value"]}
-        self.compare(attempt, draw, told, made, got)
+        self.compare(attempt, draw, label, made, got)
 
     @robust
     def test_state_dict_holds_the_parameters_alone(self, attempt: Attempt, draw: Draw) -> None:
@@ -151,11 +151,11 @@ class ModuleContract(Contract):
         call = next(iter(self.cases.values()))(draw)
         module = self.ready(attempt, call)
         args, kwargs = self.arguments(call.to(attempt.device))
-        for told in ("as built", "after a call"):
+        for label in ("as built", "after a call"):
             keys = set(module.describe()["state"])
             extra, missing = sorted(keys - set(call.params)), sorted(set(call.params) - keys)
             if extra or missing:
-                seen = f"{told}: extra: {extra}, missing: {missing}"
+                seen = f"{label}: extra: {extra}, missing: {missing}"
                 fail("state_dict() holds the parameters and nothing else", seen)
             module.request(args, kwargs)
 
@@ -175,10 +175,10 @@ class ModuleContract(Contract):
             asked.append((module, {"do": "call", "target": module.target, "args": args, "kwargs": kwargs}))
         answers = attempt.ask_each(asked)
         for number, call in enumerate(calls, 1):
-            told = f"call {number} of one module"
-            with self.case_context(attempt, told, call):
+            label = f"call {number} of one module"
+            with self.case_context(attempt, label, call):
                 got = {"result": next(answers)["value"]}
-            self.compare(attempt, draw, told, call, got)
+            self.compare(attempt, draw, label, call, got)
 
     @robust
     def test_other_weights_give_another_result(self, attempt: Attempt, draw: Draw) -> None:
@@ -188,11 +188,11 @@ class ModuleContract(Contract):
         args, kwargs = self.arguments(first.to(attempt.device))
         module.eval().request(args, kwargs)
         module.load_state_dict(second.to(attempt.device).params)
-        told = "other weights loaded after a call without gradients"
+        label = "other weights loaded after a call without gradients"
         each = replace(first, params=second.params)
-        with self.case_context(attempt, told, each):
+        with self.case_context(attempt, label, each):
             got = {"result": module.request(args, kwargs)["value"]}
-        self.compare(attempt, draw, told, each, got)
+        self.compare(attempt, draw, label, each, got)
 
     @robust
     def test_tables_lose_nothing_when_the_module_is_cast(self, attempt: Attempt, draw: Draw) -> None:
@@ -209,17 +209,17 @@ class ModuleContract(Contract):
             here, low_here = call.to(attempt.device), low.to(attempt.device)
             args, kwargs = self.arguments(here)
             low_args, low_kwargs = self.arguments(low_here)
-            for told, built in (("after module.to(bfloat16)", {}), ("built with dtype=bfloat16", {"dtype": half})):
+            for label, built in (("after module.to(bfloat16)", {}), ("built with dtype=bfloat16", {"dtype": half})):
                 module = self.build(attempt, call, **built).to(device=attempt.device, dtype=half).eval()
-                with self.case_context(attempt, f"{case}, {told}", low):
+                with self.case_context(attempt, f"{case}, {label}", low):
                     module.load_state_dict(low_here.params)
                     got = {"result": module.request(low_args, low_kwargs)["value"]}
-                self.compare(attempt, draw, f"{case}, {told}", low, got, half)
-                told = f"{case}, {told}, a call in it and module.to(float32)"
-                with self.case_context(attempt, told, call):
+                self.compare(attempt, draw, f"{case}, {label}", low, got, half)
+                label = f"{case}, {label}, a call in it and module.to(float32)"
+                with self.case_context(attempt, label, call):
                     module.to(torch.float32).load_state_dict(here.params)
                     got = {"result": module.request(args, kwargs)["value"]}
-                self.compare(attempt, draw, told, call, got)
+                self.compare(attempt, draw, label, call, got)
 
     @robust
     def test_construction_leaves_global_state_alone(self, attempt: Attempt, draw: Draw) -> None:
@@ -247,11 +247,11 @@ class ModuleContract(Contract):
             module.load_state_dict({k: v.to(dtype) for k, v in call.params.items()} if attempt.device == "cpu" else {})
             here = call.cast(dtype).to(attempt.device)
             args, kwargs = self.arguments(here)
-            told = f"built with dtype={bare(dtype)}"
-            with self.case_context(attempt, told, here):
+            label = f"built with dtype={bare(dtype)}"
+            with self.case_context(attempt, label, here):
                 got = {"result": module.request(args, kwargs)["value"]}
             if attempt.device == "cpu":
-                self.compare(attempt, draw, told, call.cast(dtype), got, dtype)
+                self.compare(attempt, draw, label, call.cast(dtype), got, dtype)
         try:
             parameters = self.held(self.build(attempt, call, device=torch.device("meta")))
         except Raised as raised:

@@ -86,7 +86,7 @@ class MaskedLossContract(RoundedOnceContract):
     @robust
     def test_differences_of_bfloat16_are_taken_in_float32(self, attempt: Attempt, draw: Draw) -> None:
         """Log-ratios of 16 are rounded by up to 0.06 in bfloat16, and values of 100 by more than the clip."""
-        calls = ((told, self.alike(draw, 2, 3, given)) for told, given in self.coarse.items())
+        calls = ((label, self.alike(draw, 2, 3, given)) for label, given in self.coarse.items())
         self.verify_all(attempt, draw, calls, torch.bfloat16)
 
     @robust

@@ -40,15 +40,15 @@ class JudgeProcess:
         with screen.progress([entry.kata.name for entry in entries]) as progress:
             try:
                 self._channel.send((entries, options))
-                while isinstance(told := self._channel.recv(), _News):
-                    getattr(progress, told.name)(*told.arguments)
+                while isinstance(message := self._channel.recv(), _News):
+                    getattr(progress, message.name)(*message.arguments)
             except (EOFError, OSError, pickle.UnpicklingError):
                 import torch  # noqa: F401  # if it is missing, this says so
 
                 raise RuntimeError("the judge has died; please report this as our fault") from None
-        if isinstance(told, Exception):
-            raise told
-        verdicts: list[Verdict] = told
+        if isinstance(message, Exception):
+            raise message
+        verdicts: list[Verdict] = message
         return verdicts
 
     def close(self) -> None:
@@ -80,20 +80,20 @@ def serve(descriptor: int, control: socket.socket) -> None:
     channel = _Channel(socket.socket(fileno=descriptor))
     os.environ.clear()  # it was bare for the workers' sake
     os.environ.update(channel.recv())
-    told: list[Verdict] | Exception
+    message: list[Verdict] | Exception
     try:
         from dojo.grading.parallel import import_all
 
         import_all()
         entries, options = channel.recv()
-        told = _graded(entries, options, ForkServer(control=control), _Relay(channel))
+        message = _graded(entries, options, ForkServer(control=control), _Relay(channel))
     except (Trouble, ModuleNotFoundError) as error:
-        told = error
+        message = error
     except Exception:
         import traceback
 
-        told = RuntimeError(traceback.format_exc())
-    channel.send(told)
+        message = RuntimeError(traceback.format_exc())
+    channel.send(message)
 
 
 def _graded(

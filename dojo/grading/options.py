@@ -93,15 +93,15 @@ def read(path: Path) -> str:
         raise Trouble(f"{path} cannot be read: {error.strerror}") from None
 
 
-def decoded(content: bytes, path: Path, said: str = "") -> str:
+def decoded(content: bytes, path: Path, name: str = "") -> str:
     """The text of an attempt whose file holds these bytes, and is called so in an error. Raises Trouble."""
-    said = said or str(path)
+    name = name or str(path)
     try:
         return _script(content) if path.suffix.lower() == ".ipynb" else master.decoded(content)
     except UnicodeDecodeError as error:
-        raise Trouble(f"{said} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
+        raise Trouble(f"{name} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
     except build.NoNotebook as error:
-        raise Trouble(f"{said} is no notebook: it {error}. Save it from Jupyter, or name a Python file") from None
+        raise Trouble(f"{name} is no notebook: it {error}. Save it from Jupyter, or name a Python file") from None
 
 
 def _script(content: bytes) -> str:

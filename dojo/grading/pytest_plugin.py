@@ -171,15 +171,15 @@ class Subject:
 
     def remarks(self) -> tuple[list[str], list[str]]:
         """What is told of a fix and a test in any case, and the names of the mistakes that the test lets through."""
-        told, passed = [self.mended] if self.mended else [], list[str]()
+        remarks, passed = [self.mended] if self.mended else [], list[str]()
         for contract, trials in self.trials.items():
             changed = contract().changed(trials.attempt.source)
-            told.append(f"the fix changes {changed} line{'s' * (changed != 1)} of the program that was handed out")
+            remarks.append(f"the fix changes {changed} line{'s' * (changed != 1)} of the program that was handed out")
             if trials.sharpness:
                 count, passed = trials.sharpness
                 through = f", and lets through {by_kind(contract.material(), passed)}" if passed else ""
-                told.append(f"the test rejects {count} further mistakes{through}")
-        return told, passed
+                remarks.append(f"the test rejects {count} further mistakes{through}")
+        return remarks, passed
 
     def close(self) -> None:
         """End every worker that was started for this kata."""
@@ -342,12 +342,12 @@ class Judging(GraderPlugin):
         if not (subject.hunted and of_a_test(item)):  # which nothing but the hunt asks for
             check.sections.append(Section(Label.REPEAT, repeat))
         if self.options.scripts and fault.failing:
-            told = fault.failure.sentence or happened(fault.failure)
+            message = fault.failure.sentence or happened(fault.failure)
             with suppress(ValueError):  # too large for a script
-                check.script = fault.failing.script(f"{subject.kata.name}: {readable(check.name)}", told)
-        if told := other_default_of(item, subject, fault):
-            check.diagnosis = told
-            check.sections.append(Section(Label.DIAGNOSIS, told))
+                check.script = fault.failing.script(f"{subject.kata.name}: {readable(check.name)}", message)
+        if message := other_default_of(item, subject, fault):
+            check.diagnosis = message
+            check.sections.append(Section(Label.DIAGNOSIS, message))
         elif self.options.diagnose and not self.options.debug and not of_a_test(item) and not clocked(item):
             subject.failed[item.nodeid] = fault
             dear = check.tier is Tier.ROBUST or not fault.failure.case  # of a check with cases one alone is asked first

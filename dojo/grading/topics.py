@@ -29,14 +29,14 @@ def holding(kata: Kata) -> dict[str, list[str]]:
     return found
 
 
-def loose_ends(kata: Kata) -> list[str]:
+def faults(kata: Kata) -> list[str]:
     """Topics that no check holds, own checks without a topic, and what `holds` names in vain; a sentence each."""
-    told = master.contract(kata)
-    if not told:
+    topics = master.contract(kata)
+    if not topics:
         return []
     where, held = kata.say(kata.grader), holding(kata)
-    said = [f"{kata.say(kata.master)}: no check holds the topic {topic!r}" for topic in told if not held.get(topic)]
-    said += [f"{where}: the contract has no topic {topic!r}" for topic in held if topic not in told]
+    found = [f"{kata.say(kata.master)}: no check holds the topic {topic!r}" for topic in topics if not held.get(topic)]
+    found += [f"{where}: the contract has no topic {topic!r}" for topic in held if topic not in topics]
     for cls in _classes(kata):
         names = _names(cls)
         own = [
@@ -44,11 +44,11 @@ def loose_ends(kata: Kata) -> list[str]:
             for name in names
             if any(name in vars(base) for base in cls.__mro__ if base.__module__ == cls.__module__)
         ]
-        said += [f"{where}: no topic holds {cls.__name__}::{name}" for name in own if not topic_of(cls, name)]
+        found += [f"{where}: no topic holds {cls.__name__}::{name}" for name in own if not topic_of(cls, name)]
         stated = [start for starts in _holds(cls).values() for start in starts]
         lost = [start for start in stated if not any(name.startswith(start) for name in names)]
-        said += [f"{where}: {cls.__name__}.holds names {start!r}, and no check begins so" for start in lost]
-    return said
+        found += [f"{where}: {cls.__name__}.holds names {start!r}, and no check begins so" for start in lost]
+    return found
 
 
 def unproven(kata: Kata, failed: Mapping[str, Collection[str]]) -> list[str]:

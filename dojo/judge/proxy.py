@@ -277,14 +277,14 @@ class Module(Callee):
         """Shapes of parameters and buffers by name, which are trainable, and a number for each parameter object."""
         return self._ours(self.ask(do="outline", target=self.target))
 
-    def _ours(self, told: Message) -> Message:
-        found = {k: self.renamed(v if isinstance(v, dict) else dict.fromkeys(v)) for k, v in told.items()}
-        return {key: value if isinstance(told[key], dict) else list(value) for key, value in found.items()}
+    def _ours(self, outline: Message) -> Message:
+        found = {k: self.renamed(v if isinstance(v, dict) else dict.fromkeys(v)) for k, v in outline.items()}
+        return {key: value if isinstance(outline[key], dict) else list(value) for key, value in found.items()}
 
     def load_state_dict(self, values: dict[str, Tensor], fit: OnAnswer = lambda outline: None) -> Module:
         """Assign values as far as they fit, which `fit` may judge by the outline; their mirrors take gradients."""
         theirs = {self.names.get(name, name): value for name, value in values.items()}
-        self.later(lambda told: fit(self._ours(told)), do="assign", target=self.target, values=theirs)
+        self.later(lambda outline: fit(self._ours(outline)), do="assign", target=self.target, values=theirs)
         self._leaves = {k: v.detach().clone().requires_grad_(v.is_floating_point()) for k, v in values.items()}
         return self
 

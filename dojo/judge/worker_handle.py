@@ -207,13 +207,13 @@ class Worker:
         """
         with contextlib.suppress(OSError):
             os.kill(self.pid, signal.SIGUSR1)
-        told, until = b"", time.monotonic() + TELLING
+        printed, until = b"", time.monotonic() + TELLING
         own = re.compile(rf'File "({"|".join(map(re.escape, self.files))})", line (\d{{1,9}}) in (\S+)')
         while time.monotonic() < until:
             select.select([self.output], [], [], TELLING)
             with contextlib.suppress(BlockingIOError):
-                told = told[-SHOWN_OUTPUT:] + os.read(self.output, 1 << 16)
-            if found := own.search(told.decode(errors="replace")):
+                printed = printed[-SHOWN_OUTPUT:] + os.read(self.output, 1 << 16)
+            if found := own.search(printed.decode(errors="replace")):
                 label, source = self.files[found[1]]
                 lines, number = source.splitlines(), int(found[2])  # which the attempt may have printed: any at all
                 line = lines[number - 1].strip() if 0 < number <= len(lines) else ""

@@ -62,8 +62,8 @@ def check(name: str, seed: int | None = None) -> None:
         last = trace.decode(errors="replace").strip().splitlines()[-15:]
         shown.end("\n".join(["dojo: the judge failed, which is our fault and not yours; please report this:", *last]))
         return
-    said = json.loads(answer)
-    shown.end(said["text"], said["html"])
+    message = json.loads(answer)
+    shown.end(message["text"], message["html"])
 
 
 def hint(name: str, again: bool = False) -> None:
@@ -127,15 +127,15 @@ class _Piece:
 def _say(text: Any) -> None:
     """Show Markdown; a trouble in getting it is told in a sentence."""
     try:
-        said = text()
+        message = text()
     except Trouble as trouble:
-        said = f"dojo: {trouble}"
+        message = f"dojo: {trouble}"
     if _in_notebook():
         from IPython.display import display
 
-        display({"text/markdown": said, "text/plain": said}, raw=True)
+        display({"text/markdown": message, "text/plain": message}, raw=True)
     else:
-        Screen(sys.stdout).markdown(said.removeprefix("```text\n").removesuffix("\n```"))
+        Screen(sys.stdout).markdown(message.removeprefix("```text\n").removesuffix("\n```"))
 
 
 def _stop(process: subprocess.Popen) -> None:

@@ -33,7 +33,7 @@ def main() -> None:
         judge.close()
     history.record([(kata, entry.source, verdict)])
     screen.verdict(verdict)
-    json.dump({"text": text.getvalue(), "html": html.of(verdict)}, sys.stdout)
+    json.dump({"text": text.getvalue(), "html": html.verdict_html(verdict)}, sys.stdout)
 
 
 if __name__ == "__main__":

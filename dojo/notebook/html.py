@@ -6,7 +6,7 @@ from dojo.verdict.page.html import by_cause, css_class, render
 from dojo.verdict.types import Outcome, Tier, Verdict
 
 
-def of(verdict: Verdict) -> str:
+def verdict_html(verdict: Verdict) -> str:
     """The whole verdict."""
     seen = [check for check in verdict.checks if check.outcome is not Outcome.DESELECTED]
     failed = [check for check in seen if not check.outcome.harmless]

@@ -154,9 +154,9 @@ def take_in(path: Path) -> tuple[int, int, int]:
         if not line.strip():
             continue
         try:
-            told = json.loads(line)
-            kind = Answer if "question" in told else Help if "number" in told else Attempt
-            each = kind(**told | ({"id": None} if kind is Attempt else {}))
+            message = json.loads(line)
+            kind = Answer if "question" in message else Help if "number" in message else Attempt
+            each = kind(**message | ({"id": None} if kind is Attempt else {}))
             key = _key(each)
             if isinstance(each, Answer) and each.rating not in database.RATINGS:
                 raise ValueError(f"'{each.rating}' is no rating")
@@ -193,7 +193,7 @@ def listing(kata: Kata) -> str:
     minutes = {
         id(a): (a.spent or a.at - s.attempts[0].at) / 60 for s in repetition.sittings(attempts) for a in s.attempts
     }
-    lines = [f"{kata.title} ({kata.name}): {standing.told}", "", LINE.format("", "when", "kind", "verdict", *HEADS)]
+    lines = [f"{kata.title} ({kata.name}): {standing.label}", "", LINE.format("", "when", "kind", "verdict", *HEADS)]
     for number, attempt in enumerate(attempts, 1):
         counted = scores.get(attempt.id or 0, {})
         tiers = [counted.get(tier, attempt.tiers.get(tier, "")) for tier in Tier]
@@ -218,7 +218,7 @@ def overview() -> str:
         if standing.last:
             solved, passed = (sum(map(attrgetter(word), standing.gradings)) for word in ("solved", "passed"))
             count = f"{len(standing.gradings):>8}  {solved:>6}  {passed:>6}"
-            lines.append(f"{name:<18}  {standing.told:<23}  {count}  {when(standing.last)}")
+            lines.append(f"{name:<18}  {standing.label:<23}  {count}  {when(standing.last)}")
     hunts = progress.hunts(standings)
     lines += ["", f"hunts solved, which change no state: {hunts}"] if hunts else []
     return "\n".join([*lines, "", f"kept in {database.place()}; `{typed('history NAME')}` lists a kata's attempts."])
@@ -268,8 +268,8 @@ def print_difference(lines: list[str]) -> None:
 
 def counted(attempts: int, answers: int = 0) -> str:
     """A number of attempts in words, and one of answers to questions."""
-    said = f"{attempts} attempt{'s' * (attempts != 1)}"
-    return f"{said} and {answers} answer{'s' * (answers != 1)}" if answers else said
+    counts = f"{attempts} attempt{'s' * (attempts != 1)}"
+    return f"{counts} and {answers} answer{'s' * (answers != 1)}" if answers else counts
 
 
 def restore(kata: Kata, attempt: Attempt) -> str:

@@ -53,7 +53,7 @@ def _row(kata: Kata, standing: Standing) -> dict[str, Any]:
     return {
         "track": kata.track,
         "kata": kata.name,
-        "state": standing.told,
+        "state": standing.label,
         "css": "ok" if standing.polished else STYLES.get(standing.state, ""),
         "solved": solved,
         "trend": f"{solved} of {len(own)} attempts right" if own else "no attempts",

@@ -43,7 +43,7 @@ class Subject:
     """
 
     file: Path
-    told: str
+    label: str
     make: Callable[[Any], Any]
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
@@ -86,11 +86,11 @@ def no_graph_break(subject: Subject) -> str:
     if traced and len(graphs) == 1 and not graphs[0].compile_subgraph_reason.graph_break:
         return ""
     breaks = [each.compile_subgraph_reason for each in graphs if each.compile_subgraph_reason.graph_break]
-    told = [
+    reasons = [
         subject.at((frame.filename, frame.lineno) for frame in each.user_stack) + each.reason.partition("\n")[0]
         for each in breaks
     ]
-    return "; ".join([f"{len(graphs)} graphs", *dict.fromkeys(told or ["it breaks within a loop"])])
+    return "; ".join([f"{len(graphs)} graphs", *dict.fromkeys(reasons or ["it breaks within a loop"])])
 
 
 def no_wait(subject: Subject) -> str:
@@ -208,7 +208,7 @@ def broken(kata: catalog.Kata) -> dict[str, str]:
     for subject in subjects(kata):
         for idiom, check in IDIOMS.items():
             if idiom not in found and not (subject.alike and check in TRACED) and (seen := ask(check, subject)):
-                found[idiom] = f"{subject.told}: {seen}"
+                found[idiom] = f"{subject.label}: {seen}"
     return found
 
 

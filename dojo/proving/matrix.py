@@ -51,19 +51,19 @@ def faults(kata: Kata, server: ForkServer, seed: int) -> list[str]:
         late, _ = kill_matrix(kata, unhurt, options, server, lambda row, check, clocked: clocked)
         for row, found in late.items():
             outcomes[row] |= found
-    said = [
+    wrong = [
         f"{_place(kata, bugs, row)}: no check fails {row!r}"
         for row, found in outcomes.items()
         if not any(found.values())
     ]
-    said += [
+    wrong += [
         f"{kata.say(kata.grader)}: {row!r} breaks the check {check}: {found!r}"
         for row, each in outcomes.items()
         for check, found in each.items()
         if isinstance(found, Exception) and not isinstance(found, Fault)
     ]
-    said += [f"{bugs[name].place}: {name!r} raises {fault.text!r}" for name, fault in _raised(bugs, outcomes)]
-    said += [
+    wrong += [f"{bugs[name].place}: {name!r} raises {fault.text!r}" for name, fault in _raised(bugs, outcomes)]
+    wrong += [
         f"{bugs[name].place}: {name!r} is told as {names or 'nothing'}"
         for name, names in misdiagnosed(bugs, outcomes, checks)
     ]
@@ -73,10 +73,10 @@ def faults(kata: Kata, server: ForkServer, seed: int) -> list[str]:
     if topics.unproven(kata, failed):  # what any kata may get wrong
         more, _ = kill_matrix(kata, house, options, server)
         failed |= {row: [check for check, fault in found.items() if fault] for row, found in more.items()}
-    said += topics.unproven(kata, failed)
+    wrong += topics.unproven(kata, failed)
     for check in _unfailed_by(house, kata, unfailed, server, seed):
-        said.append(f"{kata.say(kata.grader)}: no known mistake fails the check {check}")
-    return said
+        wrong.append(f"{kata.say(kata.grader)}: no known mistake fails the check {check}")
+    return wrong
 
 
 def misdiagnosed(

@@ -62,9 +62,9 @@ def prove(kata: Kata, steps: list[Step], seed: int, out: TextIO) -> list[Proven]
 
         faults, seconds = _cost(partial(step.find, kata, seed=seed, tell=tell))
         found.append(Proven(step, faults, max(0.0, seconds - start)))
-        told = f"{len(faults)} fault{'s' * (len(faults) != 1)}" if faults else "holds"
+        result = f"{len(faults)} fault{'s' * (len(faults) != 1)}" if faults else "holds"
         print(
-            f"{chr(13) * out.isatty()}  {step.name:8} {told:<12} {found[-1].seconds:6.1f} CPU-s", file=out, flush=True
+            f"{chr(13) * out.isatty()}  {step.name:8} {result:<12} {found[-1].seconds:6.1f} CPU-s", file=out, flush=True
         )
     for fault in (fault for each in found for fault in each.faults):
         print(fault, file=out)
@@ -98,10 +98,10 @@ def _children() -> float:
 
 
 def _files(kata: Kata, server: ForkServer, seed: int, tell: Tell) -> list[str]:
-    said = [*master.statement_faults(kata), *master.question_faults(kata), *topics.loose_ends(kata)]
+    faults = [*master.statement_faults(kata), *master.question_faults(kata), *topics.faults(kata)]
     if not build.is_ours(kata):
-        said.append(f"{kata.say(kata.stub)}: it or its notebook has been worked in: `reset` makes both afresh")
-    said += [f"{kata.say(path)}: not what the master gives: run `build`" for path in build.stale_files(kata)]
+        faults.append(f"{kata.say(kata.stub)}: it or its notebook has been worked in: `reset` makes both afresh")
+    faults += [f"{kata.say(path)}: not what the master gives: run `build`" for path in build.stale_files(kata)]
     try:
         source = master.read_text(kata.master)
         for row in (*proofs.own_bugs(kata), *proofs.mutants(kata)):
@@ -109,13 +109,13 @@ def _files(kata: Kata, server: ForkServer, seed: int, tell: Tell) -> list[str]:
         proofs.mistakes(kata)
         right = proofs.right_attempts(kata)
     except BadRow as bad:
-        return [*said, str(bad)]
+        return [*faults, str(bad)]
     known = len(proofs.bugs(kata))
     if known < FEWEST_BUGS:
-        said.append(f"{kata.say(kata.proofs / 'wrong.txt')}: {known} known bugs, at least {FEWEST_BUGS} are needed")
+        faults.append(f"{kata.say(kata.proofs / 'wrong.txt')}: {known} known bugs, at least {FEWEST_BUGS} are needed")
     if len(right) < FEWEST_RIGHT:
-        said.append(f"{kata.say(kata.proofs)}: {len(right)} right answers, at least {FEWEST_RIGHT} are needed")
-    return said
+        faults.append(f"{kata.say(kata.proofs)}: {len(right)} right answers, at least {FEWEST_RIGHT} are needed")
+    return faults
 
 
 def _stub(kata: Kata, server: ForkServer, seed: int, tell: Tell) -> list[str]:
@@ -201,13 +201,13 @@ def _each(
         return []
     done = 0
 
-    def told(_: object) -> None:
+    def count(_: object) -> None:
         nonlocal done
         done += 1
         tell(done, len(sources))
 
     with WorkerPool(judge, server, min(processors(), len(sources))) as pool:
-        found = pool.map(list(sources.values()), told)
+        found = pool.map(list(sources.values()), count)
     return [f"{place}: {fault}" for place, each in zip(sources, found, strict=True) for fault in each]
 
 
@@ -216,10 +216,10 @@ def _failed(kata: Kata, source: str, seed: int, server: ForkServer, tier: str | 
     verdict = _graded(kata, source, seed, server, tier)
     if verdict.verdict == "passed":
         return []
-    return [*map(_told, (c for c in verdict.checks if not c.outcome.harmless))] or [verdict.message]
+    return [*map(_line, (c for c in verdict.checks if not c.outcome.harmless))] or [verdict.message]
 
 
-def _told(check: Check) -> str:
+def _line(check: Check) -> str:
     first = check.message.partition("\n")[0]
     return f"{check.name} {'breaks' if check.outcome is Outcome.GRADER_ERROR else 'fails'}: {first}"
 

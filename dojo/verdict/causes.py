@@ -30,8 +30,8 @@ class Cause:
     def also(self) -> str:
         """`the same cause fails 31 more checks: 3 core, 26 robust, 2 fast`, or nothing."""
         counts = Counter(check.tier for check in self.others)
-        told = ", ".join(f"{counts[tier]} {tier}" for tier in Tier if counts[tier])
-        return f"{shared_by(len(self.others))}: {told}" if self.others else ""
+        counted = ", ".join(f"{counts[tier]} {tier}" for tier in Tier if counts[tier])
+        return f"{shared_by(len(self.others))}: {counted}" if self.others else ""
 
 
 def assign(checks: Iterable[Check]) -> None:

@@ -59,7 +59,7 @@ class FailingCall:
             self.gradient_of = place.removeprefix("gradient of ")
             self.cotangents = {index(name): each for name, each in cotangents.items()}
 
-    def script(self, *told: str) -> str:
+    def script(self, *notes: str) -> str:
         """What the script does once it has imported the attempt, behind what is told of the failure.
 
         Raises:
@@ -68,7 +68,7 @@ class FailingCall:
         if (count := sum(_numbers(v) for v in (*self.args, *self.kwargs.values(), *self.params.values()))) > MOST:
             raise ValueError(f"the failing call has {count} numbers, more than the {MOST} that a script may hold")
         # An exception's text may hold anything, even the end of a docstring.
-        lines = ["", *(f"# {line}" for text in told for line in clean(text))]
+        lines = ["", *(f"# {line}" for text in notes for line in clean(text))]
         lines += [f"{name} = {literal(value)}" for name, value in zip(self.names, self.args, strict=True)]
         lines += [f"{name} = {literal(value)}" for name, value in self.kwargs.items()]
         call = ", ".join([*self.names, *(f"{name}={name}" for name in self.kwargs)])

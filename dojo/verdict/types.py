@@ -150,8 +150,8 @@ class Check:
     def message(self) -> str:
         """The whole explanation as plain text, sections in their order."""
         order = list(Label)
-        said = sorted(self.sections, key=lambda s: order.index(s.label))
-        return "\n".join(f"{s.label}: {s.text}" if s.label in NAMED else s.text for s in said)
+        ordered = sorted(self.sections, key=lambda s: order.index(s.label))
+        return "\n".join(f"{s.label}: {s.text}" if s.label in NAMED else s.text for s in ordered)
 
     def to_json(self, pictures: bool = False) -> dict[str, Any]:
         """The object that `--json` writes for this check, with its picture if asked for."""

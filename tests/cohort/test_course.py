@@ -114,8 +114,8 @@ class TestDeadlines:
         )
         ada, bob = (rules.late[who, "gqa"] for who in ("Ada", "Bob"))
         assert (ada.days, ada.lost, bob.days, bob.lost) == (1, 0.1, 0, 0.0)
-        assert "tells no time: taken for a day" in ada.said
-        assert "with the extension it counts as in time" in bob.said
+        assert "tells no time: taken for a day" in ada.text
+        assert "with the extension it counts as in time" in bob.text
 
     @pytest.mark.parametrize(
         ("text", "said"),

@@ -27,7 +27,7 @@ def store(tmp_path: Path):
 
 def graded(store: Store, *submitted: Submitted, terms: Terms = TERMS) -> None:
     for each in submitted:
-        store.put(Result(each, {"verdict": "passed"}), terms.of(each.digest, KATAS[each.kata]))
+        store.put(Result(each, {"verdict": "passed"}), terms.digest_of(each.digest, KATAS[each.kata]))
 
 
 def test_what_has_no_result_is_pending_by_kata(store: Store) -> None:

@@ -24,9 +24,9 @@ def overview() -> str:
     ]
     width = max(map(len, COMMANDS))
     for heading in dict.fromkeys(command.heading for command in COMMANDS.values() if command.heading != MAINTAIN):
-        told = {name: command.help for name, command in COMMANDS.items() if command.heading == heading}
-        told |= {"lab": "open them in JupyterLab: nox -s lab"} if heading == NOTEBOOKS else {}
-        lines += ["", heading, *(f"  {name:{width}}  {what}" for name, what in told.items())]
+        entries = {name: command.help for name, command in COMMANDS.items() if command.heading == heading}
+        entries |= {"lab": "open them in JupyterLab: nox -s lab"} if heading == NOTEBOOKS else {}
+        lines += ["", heading, *(f"  {name:{width}}  {what}" for name, what in entries.items())]
     hidden = [name for name, command in COMMANDS.items() if command.heading == MAINTAIN]
     lines += ["", MAINTAIN, f"  {', '.join([*hidden, *NOX_ALONE])}: `nox --list`", ""]
     return "\n".join([*lines, f"`{typed('COMMAND --help')}` explains one."])

@@ -25,13 +25,13 @@ def sync(args: argparse.Namespace) -> int:
     status, quiet = 0, True
     for kata in selected(args.names):
         try:
-            said = sync.sync(kata, args.source)
+            message = sync.sync(kata, args.source)
         except sync.SyncError as error:  # one pair in trouble must not keep the others from their turn
-            said, status = None, 1
+            message, status = None, 1
             print(filled(f"dojo: {error}", sys.stderr), file=sys.stderr)
-        if said:
+        if message:
             quiet = False
-            print(filled(said, sys.stdout), flush=True)
+            print(filled(message, sys.stdout), flush=True)
     if quiet and status == 0:
         print("scripts and notebooks agree")
     return status

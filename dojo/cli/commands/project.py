@@ -19,8 +19,8 @@ from dojo.cli.commands.declared import MAINTAIN, argument, command, flag
 def build(args: argparse.Namespace) -> int:
     from dojo.content import build, catalog, master
 
-    clean, said = build.build(check=args.check)
-    print("\n".join(said or ["stubs and notebooks are what the masters give"]))
+    clean, messages = build.build(check=args.check)
+    print("\n".join(messages or ["stubs and notebooks are what the masters give"]))
     if not args.check:
         return 0
     from dojo.grading import topics
@@ -28,7 +28,7 @@ def build(args: argparse.Namespace) -> int:
     found = catalog.katas().values()
     faults = {
         "faults of statements": [fault for kata in found for fault in master.statement_faults(kata)],
-        "topics without a check, or checks without a topic": [end for kata in found for end in topics.loose_ends(kata)],
+        "topics without a check, or checks without a topic": [end for kata in found for end in topics.faults(kata)],
         "faults of the questions of interviewers": [fault for kata in found for fault in master.question_faults(kata)],
     }
     for what, each in faults.items():

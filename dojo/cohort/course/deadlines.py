@@ -36,7 +36,7 @@ class Late:
     note: str = ""
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """In words that follow the kata's name."""
         by = f"{self.days} day{'s' * (self.days != 1)} late" if self.days else "late"
         when = f" (due {self.due}, handed in {self.at or 'at a time that is not told'})"
@@ -56,19 +56,19 @@ class Deadlines:
     penalty: float = 0.0  # the share of a kata's points that each further day costs
     grace: timedelta = timedelta(0)
 
-    def of(self, student: str, kata: str) -> datetime | None:
+    def due_for(self, student: str, kata: str) -> datetime | None:
         """Until when a student may hand in a kata; the latest of what is said for it."""
         own = self.extensions.get(student, {})
         base = self.due.get(kata, self.due.get(ALL))
-        told = [each for each in (base, own.get(kata), own.get(ALL)) if each is not None]
-        return max(told) if base is not None else None
+        dates = [each for each in (base, own.get(kata), own.get(ALL)) if each is not None]
+        return max(dates) if base is not None else None
 
     def late(self, student: str, arrivals: Mapping[str, Arrival]) -> dict[str, Late]:
         """Which of a student's katas came late, and what that costs."""
         assignments: dict[datetime, dict[str, tuple[int, str]]] = defaultdict(dict)
         found: dict[str, Late] = {}
         for kata, arrival in arrivals.items():
-            due = self.of(student, kata)
+            due = self.due_for(student, kata)
             if due is None:
                 continue
             if arrival.at is not None:
@@ -113,8 +113,10 @@ def read(reader: Reader, table: Mapping[str, Any], katas: Collection[str]) -> De
     late = reader.table(table.get("late", {}), "late")
     extensions = reader.table(table.get("extensions", {}), "extensions")
     if not due:
-        if told := next((key for key in ("late", "extensions") if table.get(key)), ""):
-            raise Trouble(f"{reader.path}: {told} without deadlines says nothing: add [deadlines] with all = {EXAMPLE}")
+        if without := next((key for key in ("late", "extensions") if table.get(key)), ""):
+            raise Trouble(
+                f"{reader.path}: {without} without deadlines says nothing: add [deadlines] with all = {EXAMPLE}"
+            )
         return Deadlines()
     reader.names(due, "deadlines", ("timezone", ALL, *katas), "a kata")
     if "timezone" not in due:

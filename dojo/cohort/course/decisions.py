@@ -32,18 +32,18 @@ def read(
     found: dict[tuple[str, str], Decision] = {}
     lines: dict[tuple[str, str], int] = {}
     for row in reading.rows(path, COLUMNS, EXAMPLE):
-        who, kata, said, reason = map(row.get, COLUMNS)
+        who, kata, grade, reason = map(row.get, COLUMNS)
         named = roster.named(who, students)
         if not named:
             raise row.wrong(f"nobody is called '{who}'{reading.meant(who, sorted({*roster.by_name, *students}))}")
         if kata not in katas:
             raise row.wrong(f"no kata that is graded is called '{kata}'{reading.meant(kata, katas)}")
         try:
-            points = float(said)
+            points = float(grade)
         except ValueError:
             points = math.nan
         if not 0 <= points < math.inf:
-            raise row.wrong(f"'{said}' are no points: write a number, 0 or more, such as 7.5")
+            raise row.wrong(f"'{grade}' are no points: write a number, 0 or more, such as 7.5")
         if not reason:
             raise row.wrong("it gives no reason: write what the student is to be told")
         for student in named:

@@ -36,8 +36,8 @@ class Reader:
         """Refuse a name that means nothing, which may be a slip of the pen for one that does."""
         for name in table:
             if name not in known:
-                told = f"{self.path}: {f'{key}.{name}'.strip('.')}: '{name}' is not {what}"
-                raise Trouble(f"{told}{meant(name, known)}")
+                message = f"{self.path}: {f'{key}.{name}'.strip('.')}: '{name}' is not {what}"
+                raise Trouble(f"{message}{meant(name, known)}")
 
     def number(self, value: Any, key: str) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:

@@ -158,8 +158,8 @@ def read(path: Path) -> Roster:
 
 
 def _name(row: reading.Row) -> str:
-    told = row.get("student") or f"{row.get('first name')} {row.get('last name')}"
-    return unicodedata.normalize("NFC", " ".join(told.split()))
+    name = row.get("student") or f"{row.get('first name')} {row.get('last name')}"
+    return unicodedata.normalize("NFC", " ".join(name.split()))
 
 
 def _marks(member: Member) -> tuple[str, ...]:

@@ -66,8 +66,8 @@ def of_table(reader: Reader, table: Mapping[str, Any], graded: Iterable[str], kn
     if not isinstance(first, bool):
         raise Trouble(f"{reader.path}: core_first is {first!r}: write true (no points without core) or false")
     if unpaid := [kata for kata in graded if kata not in points and not default]:
-        told = f"{reader.path} says nothing of {', '.join(unpaid)}"
-        raise Trouble(f"{told}: add a table [default] or [katas.{unpaid[0]}], with {EXAMPLE}")
+        message = f"{reader.path} says nothing of {', '.join(unpaid)}"
+        raise Trouble(f"{message}: add a table [default] or [katas.{unpaid[0]}], with {EXAMPLE}")
     return Rubric(default, points, first, lowest, highest)
 
 

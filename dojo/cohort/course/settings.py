@@ -100,9 +100,9 @@ def applied(
     late: dict[tuple[str, str], Late] = {}
     for unit, own in units.items():
         members = course.roster.members_of(unit)
-        told = [times[name] for name in (*members, unit) if name in times]
-        if told:
-            own = {kata: each if each.at else Arrival(max(told)) for kata, each in own.items()}
+        given = [times[name] for name in (*members, unit) if name in times]
+        if given:
+            own = {kata: each if each.at else Arrival(max(given)) for kata, each in own.items()}
         for name in members:
             late |= {(name, kata): each for kata, each in due.late(name, own).items()}
     decided = {}

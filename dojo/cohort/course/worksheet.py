@@ -35,8 +35,8 @@ class Worksheet:
     @property
     def times(self) -> dict[str, datetime]:
         """By student when they have last handed in, in Moodle's own zone. Raises Trouble."""
-        said = {student: (row, row.get(HANDED_IN)) for student, row in self.rows}
-        return {student: _time(row, text) for student, (row, text) in said.items() if text not in NEVER}
+        cells = {student: (row, row.get(HANDED_IN)) for student, row in self.rows}
+        return {student: _time(row, text) for student, (row, text) in cells.items() if text not in NEVER}
 
     def filled(self, points: Mapping[str, tuple[str, str]], most: str) -> str:
         """The worksheet with points and comments by student; rows of others are left out, and so stay as they are."""

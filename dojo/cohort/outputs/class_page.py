@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dojo.cohort.course.rubric import TIERS
-from dojo.cohort.outputs.grades import HARMLESS, SOLVED, Class, Row, Stand, count, short, told
+from dojo.cohort.outputs.grades import HARMLESS, SOLVED, Class, Row, Stand, count, reason, short
 from dojo.verdict.page import html
 
 MOST = 40  # rows of the tables of causes and checks
@@ -59,7 +59,7 @@ def _summary(found: Class) -> str:
 
 def _student(found: Class, student: str, page: str) -> dict[str, Any]:
     """A line of the table of students and katas."""
-    rows = found.of(student)
+    rows = found.rows_of(student)
     return {
         "name": student,
         "page": page,
@@ -74,7 +74,9 @@ def _student(found: Class, student: str, page: str) -> dict[str, Any]:
 def _causes(rows: Sequence[Row]) -> Counter[tuple[str, str, bool]]:
     """How many students fail by a kata and a cause, and whether that is a known bug's name."""
     known = Counter(
-        (row.kata, check["diagnosis"] or told(check), bool(check["diagnosis"])) for row in rows for check in _once(row)
+        (row.kata, check["diagnosis"] or reason(check), bool(check["diagnosis"]))
+        for row in rows
+        for check in _once(row)
     )
     known.update((row.kata, row.first_cause, False) for row in rows if row.stand is Stand.BROKEN)
     return known
@@ -82,7 +84,7 @@ def _causes(rows: Sequence[Row]) -> Counter[tuple[str, str, bool]]:
 
 def _once(row: Row) -> Iterable[dict]:
     """The failed checks that tell a cause, one of those that say the same."""
-    return {told(check): check for check in row.causes}.values()
+    return {reason(check): check for check in row.causes}.values()
 
 
 def _checks(rows: Sequence[Row]) -> list[tuple[str, str, str, int, int]]:

@@ -24,11 +24,11 @@ def own_verdict(row: Row) -> dict[str, Any]:
     long = str(verdict.get("attempt", ""))
     name = PurePath(long).name or f"{row.kata}.py"
 
-    def said(text: str) -> str:
+    def anonymous(text: str) -> str:
         return text.replace(long, name) if long else text
 
-    checks = [check | {"message": said(check["message"])} for check in verdict.get("checks", [])]
-    return verdict | {"attempt": name, "message": said(verdict.get("message", "")), "checks": checks}
+    checks = [check | {"message": anonymous(check["message"])} for check in verdict.get("checks", [])]
+    return verdict | {"attempt": name, "message": anonymous(verdict.get("message", "")), "checks": checks}
 
 
 def page(found: Class, student: str) -> str:
@@ -59,7 +59,7 @@ def markdown(found: Class, student: str) -> str:
     for row in rows:
         lines += ["", f"## {plain(row.kata)}: {row.verdict}", ""]
         lines += [line for note in row.notes() for line in (plain(note), "")]
-        lines += _told(row)
+        lines += _body(row)
     if problems := _problems(found, student):
         lines += ["", "## What could not be read", ""]
         lines += [f"- {plain(name)}: {plain(why)}" for name, why in problems]
@@ -113,7 +113,7 @@ def word_for(row: Row) -> str:
     return DECIDED if row.decision else WAITS
 
 
-def _told(row: Row) -> list[str]:
+def _body(row: Row) -> list[str]:
     if row.result is None or row.doubt:
         return [plain(word_for(row))]
     verdict = own_verdict(row)

@@ -123,7 +123,7 @@ class Row:
             return self.doubt
         if self.stand is Stand.BROKEN:
             return in_a_line(self.result.verdict.get("message", ""))
-        return told(self.causes[0]) if self.causes else ""
+        return reason(self.causes[0]) if self.causes else ""
 
     def earned(self, rubric: Rubric) -> dict[str, float] | None:
         """What its verdict earns by tier, less what being late costs; None where there is no verdict to count."""
@@ -144,7 +144,7 @@ class Row:
 
     def notes(self) -> list[str]:
         """What stands beside the verdict, in sentences for whom it concerns."""
-        late = [f"This is {self.late.said}."] if self.late else []
+        late = [f"This is {self.late.text}."] if self.late else []
         decided = f"A person has given {short(self.decision.points)} points: " if self.decision else ""
         return late + ([decided + self.decision.reason] if self.decision else [])
 
@@ -160,7 +160,7 @@ class Row:
         if word in ("passed", "failed"):
             word = "failed" if bad else "passed"
         kept = {key: whole[key] for key in SHOWN if key in whole}
-        came = {tier: said for tier, said in whole.get("tiers", {}).items() if tier in tiers}
+        came = {tier: counts for tier, counts in whole.get("tiers", {}).items() if tier in tiers}
         verdict = kept | {"verdict": word, "checks": checks, "tiers": came}
         if word == "passed":  # as far as is shown
             verdict["standing"] = RIGHT
@@ -170,19 +170,19 @@ class Row:
 def in_a_line(message: str) -> str:
     """The first line of a message, and what Python said of a file that it could not read."""
     first = message.strip().partition("\n")[0]
-    said = SAID.search(message.partition("\n")[2])
-    return f"{first}: {said[0]}" if said and first.startswith("this is not valid") else first
+    reason = SAID.search(message.partition("\n")[2])
+    return f"{first}: {reason[0]}" if reason and first.startswith("this is not valid") else first
 
 
-def told(check: dict[str, Any]) -> str:
+def reason(check: dict[str, Any]) -> str:
     """Why a check failed, without what differs between two who made the same mistake."""
     if check.get("diagnosis"):
         return check["diagnosis"]
     name = readable(check["name"], check["outcome"] == Outcome.WRONG)
-    said = check["message"].partition("\n")[0]
-    if check["outcome"] == Outcome.WRONG or not said:
+    first = check["message"].partition("\n")[0]
+    if check["outcome"] == Outcome.WRONG or not first:
         return name if check["outcome"] == Outcome.WRONG else f"{name}: {check['outcome']}"
-    return f"{name}: {check['outcome']}, {said}"
+    return f"{name}: {check['outcome']}, {first}"
 
 
 @dataclass
@@ -237,7 +237,7 @@ class Class:
         problems = [each for each in self.problems if each.student == student]
         return Class(own, problems, self.rules, self.katas, [student])
 
-    def of(self, student: str) -> list[Row]:
+    def rows_of(self, student: str) -> list[Row]:
         """A student's rows, a kata each."""
         return [self.rows[student, kata] for kata in self.katas]
 
@@ -247,7 +247,7 @@ class Class:
 
     def shown(self, student: str) -> list[Row]:
         """A student's rows as the student sees them."""
-        return [row.seen(self.rules.course.visible) for row in self.of(student)]
+        return [row.seen(self.rules.course.visible) for row in self.rows_of(student)]
 
     @property
     def held_back(self) -> tuple[str, ...]:
@@ -263,7 +263,7 @@ class Class:
     def points(self, student: str) -> tuple[float, float]:
         """What a student has, and could have; what a person must look at is in neither."""
         assert self.rubric is not None
-        counted = [(row.kata, row.points(self.rubric)) for row in self.of(student)]
+        counted = [(row.kata, row.points(self.rubric)) for row in self.rows_of(student)]
         total = sum(points for _, points in counted if points is not None)
         most = sum(self.rubric.most(kata) for kata, points in counted if points is not None)
         return self.rubric.bounded(total), min(most, self.rubric.highest)

@@ -38,7 +38,7 @@ def _result(found: Class, row: Row) -> list[object]:
         row.verdict,
         *(tiers.get(t, "") for t in TIERS),
         *points,
-        row.late.said if row.late else "",
+        row.late.text if row.late else "",
         row.decision.reason if row.decision else "",
         seconds,
         row.first_cause,
@@ -51,12 +51,12 @@ def points(found: Class) -> str:
     assert found.rubric is not None
     rows, people, due = [], found.rules.course.roster.by_name, found.rules.course.deadlines
     for student in found.students:
-        each = [row.points(found.rubric) for row in found.of(student)]
+        each = [row.points(found.rubric) for row in found.rows_of(student)]
         member = people.get(student)
         known = [member.number, member.email, member.group] if member else ["", "", ""]
-        late = {row.kata: row.late for row in found.of(student) if row.late}
+        late = {row.kata: row.late for row in found.rows_of(student) if row.late}
         total, most = found.points(student)
-        waiting = " ".join(row.kata for row in found.of(student) if row.why_a_person)
+        waiting = " ".join(row.kata for row in found.rows_of(student) if row.why_a_person)
         by_kata = ["" if points is None else short(points) for points in each]
         rows.append([student, *known, short(total), short(most), *by_kata, due.used(late), waiting])
     heads = ["student", "number", "email", "group", "points", "of", *found.katas, "late days used"]

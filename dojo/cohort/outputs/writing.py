@@ -54,13 +54,13 @@ def write_all(
     folder.write("results.csv", tables.results(found))
     if found.rubric is not None:
         folder.write("grades.csv", tables.points(found))
-        for name, text in gradebooks.of(found).items():
+        for name, text in gradebooks.tables(found).items():
             folder.write(f"grades-{name}.csv", text)
     pages = {student: f"feedback/{name}.html" for student, name in names.items()}
     folder.write("class.html", class_page.page(found, pairs, pages, bool(side_by_side)), _undated)
     if side_by_side:
         folder.write("alike.html", side_by_side, _undated)
-    known, states = (store.told(), _states(found, names, store)) if store else ({}, dict[str, str]())
+    known, states = (store.feedback_states(), _states(found, names, store)) if store else ({}, dict[str, str]())
     for student, name in names.items():
         paths = [pages[student], f"feedback/{name}.md", f"gradescope/{name}/results.json"]
         if student in known and known[student] == states[student] and all((folder.path / p).is_file() for p in paths):
@@ -70,7 +70,7 @@ def write_all(
         folder.write(paths[1], feedback.markdown(own, student))
         folder.write(paths[2], gradescope.of_student(own, student))
     if store:
-        store.tell(states)
+        store.remember_feedback(states)
     return list(folder.written)
 
 
@@ -90,8 +90,8 @@ def _states(found: Class, names: Mapping[str, str], store: Store) -> dict[str, s
     states = {}
     for student, name in names.items():
         own = [graded[unit] for unit in course.roster.units_of(student) if unit in graded]
-        said = [(rules.late.get((student, kata)), rules.decisions.get((student, kata))) for kata in found.katas]
-        states[student] = files.digest(repr((common, name, own, said)))
+        decided = [(rules.late.get((student, kata)), rules.decisions.get((student, kata))) for kata in found.katas]
+        states[student] = files.digest(repr((common, name, own, decided)))
     return states
 
 

@@ -55,14 +55,14 @@ def unpacked(handle: BinaryIO, name: str, path: str) -> InZip:
     top = InZip(name, path)
     folders: dict[tuple[str, ...], InZip] = {(): top}
     for member in archive.infolist():
-        told = _name(member)
-        names = parts(told)
+        inside = _name(member)
+        names = parts(inside)
         if names is None or len(names) > DEEPEST:
             why = "has too many folders in folders" if names else "leads out of the zip"
-            last = told.replace("\\", "/").rpartition("/")[2]
-            top.add(File(last, f"{path}: {shown(told)}", nothing, f"its path {why}: zip the katas' files alone"))
+            last = inside.replace("\\", "/").rpartition("/")[2]
+            top.add(File(last, f"{path}: {shown(inside)}", nothing, f"its path {why}: zip the katas' files alone"))
             continue
-        is_folder = told.endswith(("/", "\\"))
+        is_folder = inside.endswith(("/", "\\"))
         for depth in range(1, len(names) + is_folder):
             key = tuple(names[:depth])
             if key not in folders:

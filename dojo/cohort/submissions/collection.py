@@ -114,5 +114,5 @@ def _time(row: table.Row, listed: File) -> datetime | None:
     try:
         return datetime.fromisoformat(row.time) if row.time else None
     except ValueError:
-        told = f"line {row.line} of {listed.path}: '{shown(row.time)}' is no time"
-        raise Unreadable(f"{told}: write it as 2026-10-15T23:59 or 2026-10-15T23:59+02:00") from None
+        message = f"line {row.line} of {listed.path}: '{shown(row.time)}' is no time"
+        raise Unreadable(f"{message}: write it as 2026-10-15T23:59 or 2026-10-15T23:59+02:00") from None

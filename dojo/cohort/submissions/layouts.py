@@ -47,7 +47,7 @@ Shares = dict[str, list[Handed]]  # what each student has handed in
 
 
 @dataclass(frozen=True)
-class Told:
+class Named:
     """Something handed in, and who a layout says has done so."""
 
     people: tuple[Person, ...]
@@ -67,20 +67,20 @@ def shares(top: Folder, opened: Open, roster: Roster) -> tuple[Shares, list[Prob
     found: Shares = defaultdict(list)
     problems: list[Problem] = []
     for each in _exports(top, opened) or [_unwrapped(top)]:
-        named: dict[str, list[Told]] = defaultdict(list)
-        for told in _told(each, problems):
-            named[shown(told.name).strip() or repr(told.name)].append(told)
-        for name, all_told in named.items():
-            path = all_told[0].handed.entry.path
-            if len({told.name for told in all_told}) > 1:
+        named: dict[str, list[Named]] = defaultdict(list)
+        for entry in _named(each, problems):
+            named[shown(entry.name).strip() or repr(entry.name)].append(entry)
+        for name, entries in named.items():
+            path = entries[0].handed.entry.path
+            if len({entry.name for entry in entries}) > 1:
                 alike = f"'{name}' is spelled in several ways that look the same: taken for one student"
                 problems.append(Problem("", path, alike))
-            alone = len({told.number for told in all_told}) == 1
-            for told in all_told:
-                own = name if alone else f"{name} ({told.number})"
-                units = owners(told.people, own, told.handed.entry.path, roster, problems)
+            alone = len({entry.number for entry in entries}) == 1
+            for entry in entries:
+                own = name if alone else f"{name} ({entry.number})"
+                units = owners(entry.people, own, entry.handed.entry.path, roster, problems)
                 for unit in units:
-                    found[unit].append(told.handed)
+                    found[unit].append(entry.handed)
     return found, problems + _twins(found)
 
 
@@ -145,21 +145,21 @@ def _unwrapped(top: Folder) -> Folder:
     return only if wraps or _is_export(only) else top
 
 
-def _told(top: Folder, problems: list[Problem]) -> Iterator[Told]:
+def _named(top: Folder, problems: list[Problem]) -> Iterator[Named]:
     """What was handed in, and by whom."""
     submitters = _submitters(top, problems)
     problems += [Problem("", each.path, HIDDEN) for each in hidden(top)]
     for entry in visible(top):
-        if said := recognised(entry):
-            words = said.groupdict()
-            canvas = f"canvas:{said['number']}" if "upload" in words or "late" in words else ""
+        if match := recognised(entry):
+            words = match.groupdict()
+            canvas = f"canvas:{match['number']}" if "upload" in words or "late" in words else ""
             if isinstance(entry, File):
-                entry = replace(entry, name=said["file"], upload=int(words.get("upload") or 0))
+                entry = replace(entry, name=match["file"], upload=int(words.get("upload") or 0))
             handed = Handed(entry, "", Arrival(late=bool(words.get("late"))))
-            yield Told((Person(said["who"], (canvas,)),), handed, said["number"] or "")
+            yield Named((Person(match["who"], (canvas,)),), handed, match["number"] or "")
         elif isinstance(entry, File):
             if is_zip(entry) and not entry.refused:
-                yield Told((Person(entry.name[: -len(".zip")]),), Handed(entry))
+                yield Named((Person(entry.name[: -len(".zip")]),), Handed(entry))
             elif entry.refused or is_attempt(entry.name):
                 nobodys = "it lies in nobody's folder: put it into one that is called as the student is"
                 problems.append(Problem("", entry.path, entry.refused or nobodys))
@@ -168,7 +168,7 @@ def _told(top: Folder, problems: list[Problem]) -> Iterator[Told]:
             problems.append(Problem("", entry.path, why))
         else:
             people, number, at = submitters.get(entry.name, ((Person(entry.name),), "", None))
-            yield Told(people, Handed(entry, "", Arrival(at)), number)
+            yield Named(people, Handed(entry, "", Arrival(at)), number)
 
 
 Submitters = dict[str, tuple[tuple[Person, ...], str, datetime | None]]
@@ -183,8 +183,8 @@ def _submitters(top: Folder, problems: list[Problem]) -> Submitters:
         return {}
     found: Submitters = {}
     try:
-        said = yaml.load(file.content(METADATA_LIMIT), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        for folder, about in said.items():
+        metadata = yaml.load(file.content(METADATA_LIMIT), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        for folder, about in metadata.items():
             people = [_person(each, str(folder)) for each in about[":submitters"]]
             numbers = [next(filter(None, person.marks), "") for person in people]
             at = _time(about.get(":created_at"))
@@ -195,21 +195,21 @@ def _submitters(top: Folder, problems: list[Problem]) -> Submitters:
     except Unreadable as error:
         problems.append(Problem("", file.path, f"{error}; its students are called by their folders"))
     except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
-        told = str(error).split("\n")[0]
-        why = f"it is not as Gradescope writes it ({shown(told)}), so some students are called by their folders"
+        reason = str(error).split("\n")[0]
+        why = f"it is not as Gradescope writes it ({shown(reason)}), so some students are called by their folders"
         problems.append(Problem("", file.path, why))
     return found
 
 
-def _person(said: Any, folder: str) -> Person:
-    name, number, email = (str(said.get(key) or "") for key in (":name", ":sid", ":email"))
+def _person(about: Any, folder: str) -> Person:
+    name, number, email = (str(about.get(key) or "") for key in (":name", ":sid", ":email"))
     return Person(name or email or number or folder, (number, email))
 
 
-def _time(said: object) -> datetime | None:
+def _time(value: object) -> datetime | None:
     """Gradescope's time, which YAML may have read already; without a zone it is UTC."""
     try:
-        at = said if isinstance(said, datetime) else datetime.fromisoformat(str(said))
+        at = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
     except ValueError:
         return None
     return at if at.tzinfo else at.replace(tzinfo=UTC)

@@ -50,8 +50,8 @@ class Katas:
     def ours(self) -> dict[tuple[int, int], str]:
         """Solutions and graders, by what a hard link to them has too."""
         paths = {path: kata.say(path) for kata in self.known.values() for path in (kata.master, *proofs.files(kata))}
-        states = {told: path.stat() for path, told in paths.items() if path.exists()}
-        return {(state.st_dev, state.st_ino): told for told, state in states.items()}
+        states = {place: path.stat() for path, place in paths.items() if path.exists()}
+        return {(state.st_dev, state.st_ino): place for place, state in states.items()}
 
 
 @dataclass
@@ -87,12 +87,12 @@ class Student:
     def _by_kata(self, handed: list[Handed], stack: ExitStack) -> dict[str, list[File]]:
         by_kata: dict[str, list[File]] = defaultdict(list)
         others, known = [], False
-        for file, told in _files(handed, stack):
-            kata = told or kata_of(file.name, self.katas.known)
+        for file, named in _files(handed, stack):
+            kata = named or kata_of(file.name, self.katas.known)
             known = known or bool(kata)
             if file.refused:
                 self._say(file, file.refused)
-            elif kata and not told and not is_attempt(file.name):
+            elif kata and not named and not is_attempt(file.name):
                 self._say(file, f"it is no Python file or notebook: hand in {kata}.py or {kata}.ipynb")
             elif kata and kata in self.katas.wanted:
                 by_kata[kata].append(file)

@@ -130,8 +130,8 @@ def assert_raises(call: Callable[[], Any], *values: Any, sentence: str, error: s
         choices = [value if isinstance(value, tuple) else (value,) for value in values]
         missing = [" or ".join(map(str, each)) for each in choices if not any(held(v, raised.text) for v in each)]
         if missing:
-            said = f"the message does not hold {' or '.join(missing)}: {raised.text!r}"
-            fail(f"{sentence} whose message holds the offending values", said)
+            seen = f"the message does not hold {' or '.join(missing)}: {raised.text!r}"
+            fail(f"{sentence} whose message holds the offending values", seen)
         return
     fail(sentence, "nothing was raised")
 

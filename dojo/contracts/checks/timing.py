@@ -78,8 +78,8 @@ def clocked(attempt: Attempt, ask: Callable[[], Any]) -> Reading:
 def assert_time_within(limit: float, result: Race) -> None:
     """A race says that at most `limit` times the reference's time is taken; one that is undecided fails nothing."""
     measured = f"median of {result.pairs} pairs" if result.pairs > 1 else "one pair"
-    told = f"{result.ratio:.1f} × the reference's time ({measured}), limit {limit} ×"
+    measurement = f"{result.ratio:.1f} × the reference's time ({measured}), limit {limit} ×"
     if result.slower is None:
-        raise Fault(Outcome.UNDECIDED, Failure(Kind.UNJUDGED, what=f"too close to call: {told}"))
+        raise Fault(Outcome.UNDECIDED, Failure(Kind.UNJUDGED, what=f"too close to call: {measurement}"))
     if result.slower:
-        too_much(f"takes at most {limit} × the time of the reference", told)
+        too_much(f"takes at most {limit} × the time of the reference", measurement)

@@ -137,8 +137,8 @@ class GeneratorContract(HouseRules):
 
     def words(self, args: Args, kwargs: Kwargs) -> str:
         """A call as it is told."""
-        told = [repr(value) if isinstance(value, float) else plain.shown(value) for value in (*args, *kwargs.values())]
-        parts = [*told[: len(args)], *map("=".join, zip(kwargs, told[len(args) :], strict=True))]
+        texts = [repr(value) if isinstance(value, float) else plain.shown(value) for value in (*args, *kwargs.values())]
+        parts = [*texts[: len(args)], *map("=".join, zip(kwargs, texts[len(args) :], strict=True))]
         return f"{self.name}({', '.join(parts)})"
 
     def answer(self, attempt: Attempt, args: Args, kwargs: Kwargs) -> Any:

@@ -60,7 +60,7 @@ def name_of(number: int) -> str:
 
 def written(lines: Program) -> str:
     """A program as Python, a line each."""
-    told, count = [], 0
+    code, count = [], 0
 
     def shown(operand: Any) -> str:
         return name_of(operand) if isinstance(operand, int) else repr(operand[1])
@@ -74,16 +74,16 @@ def written(lines: Program) -> str:
 
     for word, *operands in lines:
         if word == "again":
-            told += [f"last = {name_of(count - 1)}", f"for _ in range({operands[0]}):"]
-            told += [f"    last = {text(inner, rest)}" for inner, *rest in operands[1]]
+            code += [f"last = {name_of(count - 1)}", f"for _ in range({operands[0]}):"]
+            code += [f"    last = {text(inner, rest)}" for inner, *rest in operands[1]]
         elif word == "backward":
-            told.append(text(word, operands))
+            code.append(text(word, operands))
         elif word == "set":
-            told.append(f"{shown(operands[0])}.grad = {shown(operands[1])}")
+            code.append(f"{shown(operands[0])}.grad = {shown(operands[1])}")
         else:
-            told.append(f"{name_of(count)} = {text(word, operands)}")
+            code.append(f"{name_of(count)} = {text(word, operands)}")
             count += 1
-    return "\n".join(told)
+    return "\n".join(code)
 
 
 def told_of(lines: Program) -> list[int]:
@@ -100,8 +100,8 @@ def by_torch(lines: Program) -> dict[str, float]:
     made: list[torch.Tensor] = []
     grads: dict[int, float] = {}
 
-    def operand(told: Any) -> Any:
-        return told[1] if isinstance(told, tuple) else made[told]
+    def operand(given: Any) -> Any:
+        return given[1] if isinstance(given, tuple) else made[given]
 
     def run(lines: Program) -> None:
         for word, *operands in lines:

@@ -69,8 +69,8 @@ def prose(pick: random.Random, size: int, words: int) -> str:
     weights = list(accumulate(1 / (rank + 3) for rank in range(words)))
     sentences, left = [], size
     while left > 0:
-        told = " ".join(pick.choices(known, cum_weights=weights, k=pick.randint(4, 18))).capitalize()
-        sentences.append(told + pick.choice((". ", ". ", "? ", ", ", ".\n")))
+        sentence = " ".join(pick.choices(known, cum_weights=weights, k=pick.randint(4, 18))).capitalize()
+        sentences.append(sentence + pick.choice((". ", ". ", "? ", ", ", ".\n")))
         left -= len(sentences[-1])
     return "".join(sentences)[:size]
 

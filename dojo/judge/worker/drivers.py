@@ -105,8 +105,8 @@ def scored(function: Callable[..., Any], model: list[Tensor], args: list[Any], s
 
     def step(prefixes: Tensor) -> Tensor:
         if not isinstance(prefixes, Tensor) or prefixes.dtype is not torch.int64 or prefixes.dim() != 2:
-            told = f"{prefixes.dtype} {tuple(prefixes.shape)}" if isinstance(prefixes, Tensor) else repr(prefixes)[:80]
-            raise TypeError(f"step takes an int64 tensor (rows, length), not {told}")
+            got = f"{prefixes.dtype} {tuple(prefixes.shape)}" if isinstance(prefixes, Tensor) else repr(prefixes)[:80]
+            raise TypeError(f"step takes an int64 tensor (rows, length), not {got}")
         calls.append(tuple(prefixes.shape))
         rows = [next_token_logprobs(model, row) for row in prefixes.tolist()]
         return torch.stack(rows) if rows else torch.empty(0, model[0].shape[0], dtype=torch.float64)
@@ -131,8 +131,8 @@ def program(make: Callable[[float], Any], instructions: list[list[Any]], told: l
     """
     made: list[Any] = []
 
-    def operand(told: Any) -> Any:
-        return told[1] if isinstance(told, (list, tuple)) else made[told]
+    def operand(given: Any) -> Any:
+        return given[1] if isinstance(given, (list, tuple)) else made[given]
 
     def run(lines: list[list[Any]]) -> None:
         for word, *operands in lines:

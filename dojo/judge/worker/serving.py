@@ -46,7 +46,7 @@ def serve(channel: socket.socket) -> None:
     without_data.impl("normal_", lambda self, *_, **__: self, "Meta")  # torch's own imports the compiler, for a second
     faulthandler.register(signal.SIGUSR1, file=2, all_threads=False)  # the judge asks where an attempt hangs
     sys.breakpointhook = _no_debugger
-    hide = trial.curtain() if config["trial"] else None  # no hook can be added once this is confined
+    hide = trial.code_hider() if config["trial"] else None  # no hook can be added once this is confined
     confinement.confine(readable, config["memory"])
     assert isinstance(sys.stdout, io.TextIOWrapper)
     sys.stdout.reconfigure(line_buffering=True)  # what was printed must not die with the process

@@ -33,7 +33,7 @@ TRACING = frozenset("sys.settrace sys.setprofile sys.monitoring.register_callbac
 LOOKOUTS = (vars(traceback), vars(inspect), vars(logging))  # for whoever calls these
 UNIMPORTED = frozenset({"inspect", "dis"})
 CLOCKS = "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time process_time_ns".split()
-LOOSE = {"rtol": 1e-3, "atol": 1e-4}  # beyond what float32 inside of a right program costs
+TOLERANCE = {"rtol": 1e-3, "atol": 1e-4}  # beyond what float32 inside of a right program costs
 
 
 class Refused(PermissionError, ValueError):
@@ -44,7 +44,7 @@ Names = dict[str, Any]  # of a module
 Hide = Callable[[list[Names]], None]
 
 
-def curtain() -> Hide:
+def code_hider() -> Hide:
     """What hides the code of these modules from now on, of none for nothing. Made before a worker is confined."""
     hidden: list[Names] = []
 
@@ -89,23 +89,23 @@ class Trial:
         self._hide = hide
         self.given: Names = {}  # what the module of the attempt has from the start
 
-    def implement(self, source: str, names: list[str], eased: list[str], origin: str) -> Message:
+    def implement(self, source: str, names: list[str], relaxed: list[str], origin: str) -> Message:
         """Make the program that the test will be given, before the attempt's file has a say in anything.
 
-        `eased` takes away what a test may not rest on, to find out whether it does: `clock` stops the clocks,
+        `relaxed` takes away what a test may not rest on, to find out whether it does: `clock` stops the clocks,
         `tolerance` compares no finer than a right program may differ, and `values` starts modules with the values of
         `origin`'s. With `draws` modules draw other numbers at construction, as a right program may.
         """
         self._junk = [bytearray(random.SystemRandom().randrange(1, MOST_JUNK)) for _ in range(8)]
-        other = vars(_module(origin)) if "values" in eased else {}
-        self.module, self.eased = _module(source), eased
+        other = vars(_module(origin)) if "values" in relaxed else {}
+        self.module, self.relaxed = _module(source), relaxed
         missing = [name for name in names if name not in vars(self.module)]
         if missing:
             raise NameError(f"the program defines no {' and no '.join(missing)}")
         for name in names:
             made = vars(self.module)[name]
             if isinstance(made, type) and issubclass(made, nn.Module):
-                if "draws" in eased:
+                if "draws" in relaxed:
                     _draw_otherwise(made)
                 if name in other:
                     _start_like(made, other[name])
@@ -116,8 +116,8 @@ class Trial:
 
     def run(self, test: Callable[[Any], Any], seed: int, files: Mapping[str, str]) -> Message:
         """What the attempt's test answers about the program: it accepts, it rejects, or it gives no answer."""
-        for ease in self.eased:
-            EASES.get(ease, lambda: None)()
+        for shortcut in self.relaxed:
+            RELAXATIONS.get(shortcut, lambda: None)()
         unittest.TestResult._exc_info_to_string = _without_frames  # type: ignore[attr-defined]
         torch.manual_seed(seed)
         random.seed(seed)
@@ -132,8 +132,8 @@ class Trial:
         self.end()
         if value is None:
             return {"answer": "accepts", "because": {}}
-        told = str(value) if type(value) in (bool, int, float) else f"a {type(value).__name__}"
-        return {"answer": "none", "because": {"text": f"it returned {told} instead of None"}}
+        got = str(value) if type(value) in (bool, int, float) else f"a {type(value).__name__}"
+        return {"answer": "none", "because": {"text": f"it returned {got} instead of None"}}
 
     def begin(self, *more: Names) -> None:
         """Hide the program, and the frames of these modules, from now on."""
@@ -224,7 +224,7 @@ def _compare_loosely() -> None:
 
     def loosely(a: Tensor, b: Any, **more: Any) -> Tensor:
         wide = torch.as_tensor(b, dtype=a.dtype, device=a.device)
-        return close(a, wide, equal_nan=bool(more.get("equal_nan")), **LOOSE)
+        return close(a, wide, equal_nan=bool(more.get("equal_nan")), **TOLERANCE)
 
     def floating(*values: Any) -> bool:
         return any(isinstance(value, Tensor) and value.is_floating_point() for value in values)
@@ -239,8 +239,8 @@ def _compare_loosely() -> None:
         return bool(loosely(a, b, **more).all())
 
     def all_are_close(a: Any, b: Any, *_: Any, **more: Any) -> None:
-        loose: Any = LOOSE if floating(a, b) else {}
-        assert_close(a, b, **{key: value for key, value in more.items() if key not in ("rtol", "atol")}, **loose)
+        tolerance: Any = TOLERANCE if floating(a, b) else {}
+        assert_close(a, b, **{key: value for key, value in more.items() if key not in ("rtol", "atol")}, **tolerance)
 
     changed: Any = torch
     changed.equal, changed.allclose, changed.testing.assert_close = same, allclose, all_are_close
@@ -251,7 +251,7 @@ def _compare_loosely() -> None:
     changed.Tensor.__ne__ = lambda a, b: ~eq(a, b)
 
 
-EASES: dict[str, Callable[[], None]] = {"clock": _stop_clocks, "tolerance": _compare_loosely}
+RELAXATIONS: dict[str, Callable[[], None]] = {"clock": _stop_clocks, "tolerance": _compare_loosely}
 REQUESTS: dict[str, Callable[..., Message]] = {
     "implement": lambda session, **more: session.trial.implement(**more),
     "run_test": lambda session, test, seed: session.trial.run(session.resolve(test), seed, session.files),

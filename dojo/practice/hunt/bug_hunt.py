@@ -55,8 +55,8 @@ def main(args: argparse.Namespace) -> int:
         raise
     numbers = [str(number) for number in sorted({wish.bugs for wish in wishes})]
     count = "One bug is" if numbers == ["1"] else f"{' or '.join(numbers)} bugs are"
-    told = f"{count} planted in each file; solved when all tiers pass. Seed {seed} plants the same again."
-    print(filled(told, sys.stdout))
+    lines = f"{count} planted in each file; solved when all tiers pass. Seed {seed} plants the same again."
+    print(filled(lines, sys.stdout))
     if tests := tests_to_write(held):
         print(tests)
     return mock.hold(held, args, answer, grader)
@@ -85,10 +85,10 @@ def may_see(katas: list[Kata]) -> bool:
     if not sys.stdin.isatty():
         raise Trouble(f"{what}: say `--yes` where nobody can be asked. Nothing was planted.")
     try:
-        said = input(f"{what[0].upper()}{what[1:]}. Go on? [y/N] ")
+        text = input(f"{what[0].upper()}{what[1:]}. Go on? [y/N] ")
     except EOFError:
-        said = ""
-    return said.strip().lower() in ("y", "yes")
+        text = ""
+    return text.strip().lower() in ("y", "yes")
 
 
 def begin(
@@ -137,12 +137,12 @@ def answer(held: TimedSession, final: dict[str, Verdict]) -> None:
         print(f"{kata.title} ({name}): {'solved in ' + clock(took) if passed else 'not solved'}")
         for each in held.planted.get(name, []):
             bug = known.get(each)
-            said = f"planted: {each}" + (f" — {bug.why}" if bug else "")
+            text = f"planted: {each}" + (f" — {bug.why}" if bug else "")
             width = min(120, shutil.get_terminal_size().columns if sys.stdout.isatty() else 120)
-            print("\n" + textwrap.fill(said, width, initial_indent="  ", subsequent_indent="  "))
+            print("\n" + textwrap.fill(text, width, initial_indent="  ", subsequent_indent="  "))
             if bug:
                 history.print_difference(mended(kata, bug))
-        lines = with_test.told(final.get(name)) if held.mutants.get(name) else [changed(held, name)]
+        lines = with_test.report(final.get(name)) if held.mutants.get(name) else [changed(held, name)]
         print("\n" + "\n".join(f"  {line}" for line in lines) + "\n")
 
 

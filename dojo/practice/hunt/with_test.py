@@ -117,7 +117,7 @@ def held_against(kata: Kata) -> str:
     return "\n".join(["**What a test is held against.**", "", *planted, *further])
 
 
-def told(verdict: Verdict | None) -> list[str]:
+def report(verdict: Verdict | None) -> list[str]:
     """What is said of the fix and the test, and the names of the mistakes that the test let through."""
     if verdict is None:
         return []

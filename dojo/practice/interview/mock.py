@@ -209,8 +209,8 @@ def write_code(
         screen.markdown(master.ask(kata))
     runner = Runner(held, grader, screen)
     files = " and ".join(known[name].say(held.path(name)) for name in held.katas)
-    told = SILENT if held.silent else f"Every save of {files} is graded."
-    print(filled(f"\n{spoken(held.left)} from now. {told}\n{keys(held)}\n", sys.stdout), flush=True)
+    grading = SILENT if held.silent else f"Every save of {files} is graded."
+    print(filled(f"\n{spoken(held.left)} from now. {grading}\n{keys(held)}\n", sys.stdout), flush=True)
     end = run_until_deadline(runner)
     if not args.no_record:
         taken = [(name, number) for name, count in held.hints.items() for number in range(1, count + 1)]

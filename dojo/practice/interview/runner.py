@@ -101,10 +101,10 @@ class Runner:
         name = self.graded or ""
         word = "is wrong on the example you gave" if run.outcome == "wrong" else run.outcome
         self.session.ran[name] = run.outcome
-        said = f"{clock(self._saved)} · {name} {word}{run.error and ': ' + run.error}"
+        headline = f"{clock(self._saved)} · {name} {word}{run.error and ': ' + run.error}"
         printed = [f"  │ {line}" for line in clean(f"{run.printed}\n{run.lines}") if line]
         cut = [f"  … {len(printed) - SHOWN} lines before"] if len(printed) > SHOWN else []
-        self._say(encodable("\n".join([*clean(said), *cut, *printed[-SHOWN:]]), sys.stdout))
+        self._say(encodable("\n".join([*clean(headline), *cut, *printed[-SHOWN:]]), sys.stdout))
 
     def _note(self, name: str, verdict: Verdict) -> None:
         self.session.note(name, verdict, self._saved)

@@ -54,9 +54,9 @@ def _card(held: TimedSession, kata: Kata, last: Verdict | None, earlier: Sequenc
     if longest and longest[1] >= 1:
         rows["failed longest"] = f"{clock(longest[1])}, {longest[0]}"
     with contextlib.suppress(Unreadable):
-        rows["stands now"] = progress.standings([kata])[kata.name].told
-    told = [f"  {label:<17}  {value}" for label, value in rows.items()]
-    card = [f"{kata.title} ({kata.name})", *plot(events, held.spent, 60.0 * kata.minutes), *told, *_rated(held, kata)]
+        rows["stands now"] = progress.standings([kata])[kata.name].label
+    lines = [f"  {label:<17}  {value}" for label, value in rows.items()]
+    card = [f"{kata.title} ({kata.name})", *plot(events, held.spent, 60.0 * kata.minutes), *lines, *_rated(held, kata)]
     return [row if len(row) <= WIDTH else f"{row[: WIDTH - 2].rstrip()} …" for row in card]
 
 
@@ -119,14 +119,14 @@ def against_earlier(solved: float | None, earlier: Sequence[Attempt]) -> str:
     times = [attempt.spent for attempt in earlier if attempt.solved and attempt.spent is not None]
     if not earlier:
         return "none: this is the first"
-    said = f"{len(times)} of {len(earlier)} right"
+    text = f"{len(times)} of {len(earlier)} right"
     if not times:
-        return said + ("; this is the first that is right" if solved is not None else "")
-    said += f", the fastest in {clock(min(times))}"
+        return text + ("; this is the first that is right" if solved is not None else "")
+    text += f", the fastest in {clock(min(times))}"
     if solved is None:
-        return said
+        return text
     gap = solved - min(times)
-    return f"{said}; this one {clock(abs(gap))} {'slower' if gap > 0 else 'faster'}"
+    return f"{text}; this one {clock(abs(gap))} {'slower' if gap > 0 else 'faster'}"
 
 
 def compared(seconds: float | None, kata: Kata) -> str:

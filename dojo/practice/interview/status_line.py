@@ -15,10 +15,10 @@ def clock(seconds: float | None) -> str:
 
 def keys(session: TimedSession, brief: bool = False) -> str:
     """What may be typed."""
-    told = {"h": "hint" if brief else "a hint"} if not session.real else {}
-    told |= {"q": "end" if brief else "end it"}
-    said = [f"{key} {what}" if brief else f"{key} + Enter: {what}" for key, what in told.items()]
-    return " · ".join([*said, "Ctrl-C pause" if brief else "Ctrl-C: go on later"])
+    meanings = {"h": "hint" if brief else "a hint"} if not session.real else {}
+    meanings |= {"q": "end" if brief else "end it"}
+    words = [f"{key} {what}" if brief else f"{key} + Enter: {what}" for key, what in meanings.items()]
+    return " · ".join([*words, "Ctrl-C pause" if brief else "Ctrl-C: go on later"])
 
 
 def status(session: TimedSession, grading: bool, width: int) -> str:
@@ -33,7 +33,7 @@ def status(session: TimedSession, grading: bool, width: int) -> str:
         named.append(f"{name} {', '.join(map(' '.join, scores.items())) or word}")
     passed = [] if session.silent else [name for name in session.katas if session.passed(name)]
     if len(session.katas) > 1:
-        rest = [told for name, told in stands.items() if name not in passed]
+        rest = [standing for name, standing in stands.items() if name not in passed]
         short = [*([] if session.silent else [f"{len(passed)} of {len(stands)} passed"]), *rest[:1]]
     else:
         short = [*stands.values()]

@@ -94,7 +94,7 @@ class Task:
     how: str = ""  # mock or hunt; else as one likes
 
     @property
-    def said(self) -> str:
+    def title(self) -> str:
         """What is to be done, as a day of the plan says it."""
         return f"{self.how} {self.kata}" if self.how else f"{self.kata}{' again' * self.again}"
 

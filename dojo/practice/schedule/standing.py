@@ -71,7 +71,7 @@ class Standing:
         return self.passed and not self.helped and self.state is State.SOLVED
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         """The state in the words that are shown: what was only ever solved with help says so."""
         if not self.solved:
             return self.state

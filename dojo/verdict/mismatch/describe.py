@@ -69,8 +69,8 @@ def sections(
     if not m.wrong.any():
         return
     yield Section(Label.ELEMENTS, "\n".join(_elements(m)))
-    if told := patterns(m):
-        yield Section(Label.PATTERN, "\n".join(told))
+    if found := patterns(m):
+        yield Section(Label.PATTERN, "\n".join(found))
     if drawn := text_map(m):
         yield Section(Label.MAP, drawn)
 
@@ -137,8 +137,10 @@ def _finiteness(m: Mismatch) -> Iterator[str]:
         if torch.equal(here, there):
             continue
         have, want = int(here.sum()), int(there.sum())
-        told = f"where the expected has {want or 'none'}" if have != want else "as many as expected, but not the same"
-        yield f"{have or 'none'} of {here.numel()} elements {'is' if have == 1 else 'are'} {name}, {told}"
+        against = (
+            f"where the expected has {want or 'none'}" if have != want else "as many as expected, but not the same"
+        )
+        yield f"{have or 'none'} of {here.numel()} elements {'is' if have == 1 else 'are'} {name}, {against}"
 
 
 def _elements(m: Mismatch) -> Iterator[str]:
@@ -161,8 +163,8 @@ def _element(m: Mismatch, at: tuple[int, ...]) -> str:
     units = float(m.excess[at])
     error = f", {multiple(units)} × allowed" if math.isfinite(units) and units < ENDLESS else ""
     exactly = "exactly " if expected == 0 and units >= ENDLESS else ""
-    said = f"got {number(got, expected)}, expected {exactly}{number(expected, got)}{error}"
-    return f"{f'[{place}]: ' if place else ''}{said}"
+    values = f"got {number(got, expected)}, expected {exactly}{number(expected, got)}{error}"
+    return f"{f'[{place}]: ' if place else ''}{values}"
 
 
 def _shape_and_dtype(t: object) -> str:

@@ -13,12 +13,12 @@ CLEAR = 8.0
 
 def patterns(m: Mismatch) -> list[str]:
     """What the wrong elements have in common, a sentence each, at most three."""
-    told: list[str] = []
+    found: list[str] = []
     for family in FAMILIES:
         if family is RELATIONS and (int(m.wrong.sum()) < 2 or float(m.excess.max()) < CLEAR):
             family = (rounded,)
-        told.extend(next(([text] for detect in family if (text := detect(m))), []))
-    return told[:MAX_PATTERNS]
+        found.extend(next(([text] for detect in family if (text := detect(m))), []))
+    return found[:MAX_PATTERNS]
 
 
 def dead_rows(m: Mismatch) -> str | None:
@@ -50,8 +50,8 @@ def sums(m: Mismatch) -> str | None:
             return f"rows along {m.axes[a]} that should be all zero have a sum ({value_range(have[off])})"
         off &= ones
         instead = [b for b in m.long_axes if b != a and ((m.got.sum(b) - 1).abs() <= 1e-6 + m.allowed.sum(b)).all()]
-        told = f"; those along {m.axes[instead[0]]} are" if instead else f", but {value_range(have[off])}"
-        return f"the sums along {m.axes[a]} are not 1{told}"
+        otherwise = f"; those along {m.axes[instead[0]]} are" if instead else f", but {value_range(have[off])}"
+        return f"the sums along {m.axes[a]} are not 1{otherwise}"
     return None
 
 

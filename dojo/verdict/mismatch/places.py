@@ -12,16 +12,16 @@ def places(m: Mismatch) -> str | None:
     count = int(m.wrong.sum())
     if count < 2:
         return None
-    said, room = [], 1
+    parts, room = [], 1
     for a in range(m.got.ndim - 2 if band(m) else m.got.ndim):  # a band has said all of the last two axes
         rest = tuple(b for b in range(m.got.ndim) if b != a)
         hit = m.wrong.any(rest) if rest else m.wrong
         places = hit.nonzero().flatten().tolist()
         room *= len(places)
         if len(places) < m.got.shape[a]:
-            said.append(_subset(places, m.got.shape[a], m.axes[a]))
+            parts.append(_subset(places, m.got.shape[a], m.axes[a]))
     whole = " (there, every element)" if room == count else ""
-    return ", ".join(said) + whole if said else None
+    return ", ".join(parts) + whole if parts else None
 
 
 def _subset(places: list[int], n: int, axis: str) -> str:

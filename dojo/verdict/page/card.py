@@ -11,25 +11,25 @@ def worth_sharing(verdict: Verdict) -> bool:
     return verdict.verdict in ("passed", "failed") and verdict.tiers.get(Tier.CORE) == "passed"
 
 
-def of(verdict: Verdict, title: str, level: int, par: int, minutes: float | None) -> str:
+def svg(verdict: Verdict, title: str, level: int, par: int, minutes: float | None) -> str:
     """The card of a verdict, the help that it had included.
 
     `minutes` is what the kata took its user, None when nobody has seen it begin.
     """
     lacking = [tier for tier, word in verdict.tiers.items() if word != "passed"]
-    said, css = verdict.state, "good" if verdict.standing == PASSED else "part"
+    text, css = verdict.state, "good" if verdict.standing == PASSED else "part"
     if lacking:
-        said += f"; not yet {' and '.join(lacking)}"
+        text += f"; not yet {' and '.join(lacking)}"
     if verdict.help:
-        said, css = f"{said}{',' * bool(lacking)} {verdict.help}", "part"
+        text, css = f"{text}{',' * bool(lacking)} {verdict.help}", "part"
     time = f"{minutes:.0f} min, par {par} min" if minutes is not None else f"par {par} min"
     return render(
         "verdict/page/card.svg",
         kata=verdict.kata,
         title=title,
         level=level,
-        message=f"✓ {said}" if verdict.standing == PASSED else said,
-        label=f"{title}: {said}, {time}",
+        message=f"✓ {text}" if verdict.standing == PASSED else text,
+        label=f"{title}: {text}, {time}",
         css=css,
         time=time,
         tiers=[(tier.value, *_held(verdict, tier)) for tier in Tier],

@@ -38,15 +38,15 @@ def findings(verdict: Verdict, source: str) -> list[Finding]:
         if check.outcome is not Outcome.GRADER_ERROR:
             title = f"{readable(check.name, check.outcome is Outcome.WRONG)}: {check.outcome}"
             equals = [f"equals “{check.diagnosis}”"] if check.diagnosis else []
-            said = "\n".join(filter(None, [*equals, check.message, cause.also]))
-            found.append(_finding(verdict, where.of(check), title, said, check.outcome))
+            text = "\n".join(filter(None, [*equals, check.message, cause.also]))
+            found.append(_finding(verdict, where.line_of(check), title, text, check.outcome))
     return found
 
 
-def _finding(verdict: Verdict, line: int, title: str, said: str, outcome: Outcome | None) -> Finding:
+def _finding(verdict: Verdict, line: int, title: str, text: str, outcome: Outcome | None) -> Finding:
     shown = None if verdict.attempt.endswith(".ipynb") else line
     title = title if title.startswith(f"{verdict.kata}: ") else f"{verdict.kata}: {title}"
-    return Finding(verdict.attempt, shown, title, said or title, outcome)
+    return Finding(verdict.attempt, shown, title, text or title, outcome)
 
 
 class _Lines:
@@ -63,7 +63,7 @@ class _Lines:
         """This line, or 0 if the attempt has none of this number: a worker can say anything."""
         return line if 1 <= line <= self._last else 0
 
-    def of(self, check: Check) -> int:
+    def line_of(self, check: Check) -> int:
         """The line at which a check failed, or that of the `def` of what was called."""
         return self.within(why(check).line) or self._definition(subject(check).removeprefix("Test"))
 

@@ -50,11 +50,11 @@ def _case(kata: str, check: Check, by_its_own_name: bool) -> ElementTree.Element
         "testcase", classname=f"{kata}.{check.tier}", name=_text(name), time=_seconds(check.seconds)
     )
     if check.outcome is not Outcome.PASSED:
-        said = check.diagnosis and f"equals “{check.diagnosis}”"
+        named = check.diagnosis and f"equals “{check.diagnosis}”"
         tag = ELEMENTS.get(check.outcome, "failure")
-        message = said or check.message.partition("\n")[0] or check.outcome.value
+        message = named or check.message.partition("\n")[0] or check.outcome.value
         end = ElementTree.SubElement(case, tag, type=check.outcome.value, message=_text(message))
-        end.text = _text("\n".join(filter(None, [said, check.message])))
+        end.text = _text("\n".join(filter(None, [named, check.message])))
     return case
 
 

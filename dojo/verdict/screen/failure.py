@@ -81,8 +81,8 @@ class Block:
 
 def whole(check: Check, seen: Set[str], lead: str, width: int | None, also: str = "") -> list[Row]:
     """All that is known of a failure; an attempt's own words that were `seen` before need not be read again."""
-    said = [(section.label, section.text) for section in check.sections]
-    return [row for block in _blocks(check, said, seen, lead, width, also).values() for row in block.rows()]
+    sections = [(section.label, section.text) for section in check.sections]
+    return [row for block in _blocks(check, sections, seen, lead, width, also).values() for row in block.rows()]
 
 
 def brief(
@@ -127,14 +127,14 @@ def _blocks(
         sections = [*sections, (Label.DIAGNOSIS, f"equals: {check.diagnosis}")]
     if also:
         sections = [*sections, (Label.ALSO, also)]
-    told: dict[Label, str] = {}
+    texts: dict[Label, str] = {}
     for label, text in sections:
-        told[label] = f"{told[label]}\n{text}" if label in told else text
+        texts[label] = f"{texts[label]}\n{text}" if label in texts else text
     blocks = {}
-    for label in sorted(told, key=list(Label).index):
+    for label in sorted(texts, key=list(Label).index):
         foreign = label in FOREIGN
         # An attempt that fails everywhere in the same way need not be read everywhere.
-        lines = ["the same as above"] if foreign and told[label] in seen else clean(told[label])
+        lines = ["the same as above"] if foreign and texts[label] in seen else clean(texts[label])
         if label is Label.PRINTED:
             lines = last_of(lines, tail)
         # A command is left to the terminal to break, so that it can be copied.
@@ -145,11 +145,11 @@ def _blocks(
 
 def because(check: Check) -> str:
     """Why a check has not simply passed: one line behind a comma, and never the attempt's own words."""
-    said: dict[Label, str] = {}
+    texts: dict[Label, str] = {}
     for label, text in _shortened(check, tight=False):
-        said.setdefault(label, next(iter(clean(text)), ""))
+        texts.setdefault(label, next(iter(clean(text)), ""))
     first = (Label.EVENT, Label.FACTS) if check.outcome is Outcome.CRASHED else (Label.FACTS, Label.EVENT)
-    reasons = [said[label] for label in (*first, Label.ELEMENTS, Label.CONTRACT) if label in said]
+    reasons = [texts[label] for label in (*first, Label.ELEMENTS, Label.CONTRACT) if label in texts]
     return f", {reasons[0]}" if reasons else ""
 
 

@@ -163,10 +163,10 @@ def _table(node: LatexEnvironmentNode) -> str:
             rows[-1].append([])
         else:
             rows[-1][-1].append(each)
-    told = [[_tidy(_text(cell)) for cell in row] for row in rows]
+    cells = [[_tidy(_text(cell)) for cell in row] for row in rows]
     if node.environmentname == "cases":
-        return ", ".join(" for ".join(row) for row in told if any(row))
-    return f"[{'; '.join(', '.join(row) for row in told if any(row))}]"
+        return ", ".join(" for ".join(row) for row in cells if any(row))
+    return f"[{'; '.join(', '.join(row) for row in cells if any(row))}]"
 
 
 def _tidy(text: str) -> str:

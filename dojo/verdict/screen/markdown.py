@@ -43,7 +43,7 @@ STYLES = {
 def plain(text: str, encoding: str = "utf-8") -> str:
     """The same Markdown with its formulas in Unicode, as far as an encoding goes; those set apart are indented."""
 
-    def told(found: re.Match[str]) -> str:
+    def rendered(found: re.Match[str]) -> str:
         if found["code"]:
             return found[0]
         if found["display"]:
@@ -52,7 +52,7 @@ def plain(text: str, encoding: str = "utf-8") -> str:
             formula = in_unicode(found["inline"])
         return formula if formula == formula.encode(encoding, "ignore").decode(encoding) else found[0]
 
-    return re.sub(MATH, told, text, flags=re.M | re.S)
+    return re.sub(MATH, rendered, text, flags=re.M | re.S)
 
 
 def show(text: str, console: Console, width: int, paged: bool = False, code: str = "") -> None:
@@ -64,22 +64,22 @@ def show(text: str, console: Console, width: int, paged: bool = False, code: str
         if code:
             console.print(highlighted(code), "", sep="\n", soft_wrap=True)  # lines that the terminal breaks are whole
         console.print(_page(text), width=min(width, WIDTH))
-    told = re.sub(r" +$", "", printed.get(), flags=re.M)
+    text = re.sub(r" +$", "", printed.get(), flags=re.M)
     if paged:
-        page(told, console)
+        page(text, console)
     else:
-        console.file.write(told)
+        console.file.write(text)
         console.file.flush()
 
 
-def page(told: str, console: Console) -> None:
+def page(text: str, console: Console) -> None:
     """Write a text, in the user's pager if it is longer than the screen: who called may ask whether it was."""
-    if told.count("\n") < console.height:
-        console.file.write(told)
+    if text.count("\n") < console.height:
+        console.file.write(text)
         console.file.flush()
         return
     os.environ.setdefault("LESS", "FRX")  # as git has it: colours, and the page stays when less ends
-    pydoc.pager(told)
+    pydoc.pager(text)
     if os.environ.get(PAGED) and os.environ.get("PAGER") != "cat":
         Path(os.environ[PAGED]).touch()
 
@@ -124,7 +124,7 @@ def _page(text: str) -> RenderableType:
     class Page(Markdown):
         elements = Markdown.elements | {"fence": Block, "code_block": Block, "heading_open": Title}
 
-    def told(found: re.Match[str]) -> str:
+    def rendered(found: re.Match[str]) -> str:
         if found["code"]:
             return found[0]
         if found["display"]:
@@ -134,4 +134,4 @@ def _page(text: str) -> RenderableType:
             return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", in_unicode(found["inline"]))
         return linked(found[0])
 
-    return Page(re.sub(f"{MATH}|{ARXIV.pattern}", told, text, flags=re.M | re.S))
+    return Page(re.sub(f"{MATH}|{ARXIV.pattern}", rendered, text, flags=re.M | re.S))

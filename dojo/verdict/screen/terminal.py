@@ -146,8 +146,8 @@ class Screen:
             room = (self._width or LINE) - len(f"{v.kata}: {RIGHT}{tiers}: {LONG}")
             names = clipped(", ".join(v.lacking), room)
             return f"{tiers}{names and ': '}{names}{took}"
-        if v.verdict != "passed" and (told := _tiers(v)):
-            return f" · {told} · {v.seconds:.1f} s"
+        if v.verdict != "passed" and (scores := _tiers(v)):
+            return f" · {scores} · {v.seconds:.1f} s"
         counts = (
             (o, sum(c.outcome is o for c in v.checks)) for o in (Outcome.UNDECIDED, Outcome.SKIPPED, Outcome.DESELECTED)
         )
@@ -178,29 +178,31 @@ class Screen:
         chosen by itself is told whole.
         """
         shown = _shown(v.checks)
-        found, seen, told = causes(shown), set[str](), 0
+        found, seen, shown_causes = causes(shown), set[str](), 0
         for cause in found[:full]:
-            before, others = len(self._rows), min(len(found) - told - 1, BRIEF_CAUSES + 1)
+            before, others = len(self._rows), min(len(found) - shown_causes - 1, BRIEF_CAUSES + 1)
             self._heading(cause.check, "  ", _before(cause.check))
             room = rows - len(self._rows)
             of = (cause.check, seen, "  ", self._width, cause.also)
-            told_of = (
-                whole(*of) if len(shown) == 1 else brief(*of, room - others, None if told else room - bool(others))
+            rows_of_cause = (
+                whole(*of)
+                if len(shown) == 1
+                else brief(*of, room - others, None if shown_causes else room - bool(others))
             )
-            if told_of is None:
+            if rows_of_cause is None:
                 del self._rows[before:]
                 break
-            self._rows += told_of
+            self._rows += rows_of_cause
             seen |= {section.text for section in cause.check.sections}
-            told += 1
-        for cause in found[told : told + BRIEF_CAUSES]:
+            shown_causes += 1
+        for cause in found[shown_causes : shown_causes + BRIEF_CAUSES]:
             before = len(self._rows)
             self._heading(cause.check, "  ", _before(cause.check), short=True)
             if len(self._rows) + (cause is not found[-1]) > rows:  # how many more there are takes a line
                 del self._rows[before:]
                 break
-            told += 1
-        if rest := len(found) - told:
+            shown_causes += 1
+        if rest := len(found) - shown_causes:
             self._line("  ", (f"… and {rest} more cause{'s' * (rest > 1)}: see --verbose", "dim"))
 
     def _every_check(self, v: Verdict) -> None:
@@ -280,15 +282,15 @@ def _score(checks: list[Check], tier: Tier) -> str:
 
 def _tiers(v: Verdict, lacking: bool = False) -> str:
     """How many checks of each tier passed: `core 6 of 14 · robust 16 of 42`; with `lacking` of tiers that lack some."""
-    checks, told = _shown(v.checks), []
+    checks, parts = _shown(v.checks), []
     for tier in Tier:
         mine = [check for check in checks if check.tier is tier]
         ran = [check for check in mine if check.outcome is not Outcome.SKIPPED]
         if not mine or (lacking and v.tiers[tier] == "passed"):
             continue
         aside = {check.outcome for check in mine} <= set(ASIDE)
-        told.append(f"{tier} {(ran or mine)[0].outcome if aside else f'{_passed(ran)} of {len(ran)}'}")
-    return " · ".join(told)
+        parts.append(f"{tier} {(ran or mine)[0].outcome if aside else f'{_passed(ran)} of {len(ran)}'}")
+    return " · ".join(parts)
 
 
 def _takes_colour(stream: TextIO) -> bool:

@@ -32,12 +32,12 @@ def main(where: Path) -> int:
     """Grade what lies in this folder's `submission`."""
     import torch
 
-    told = json.loads((where / "source" / "autograder.json").read_text("utf-8"))
-    katas = {kata.name: kata for kata in catalog.select(told["katas"])}
+    settings = json.loads((where / "source" / "autograder.json").read_text("utf-8"))
+    katas = {kata.name: kata for kata in catalog.select(settings["katas"])}
     student = Student(YOU, Katas(katas))
     handed = student.attempts([Handed(OnDisk(where / "submission"))])
     own = {each.kata: each for each in knowing_each_other(handed, katas)}
-    terms = Terms(told["seed"], "cpu", torch.__version__, submission_limit=60.0 * MINUTES)
+    terms = Terms(settings["seed"], "cpu", torch.__version__, submission_limit=60.0 * MINUTES)
     found, put_off = [], list[Job]()
     if own:
         server = ForkServer(around=_around())
@@ -49,8 +49,8 @@ def main(where: Path) -> int:
             engine.close()
             server.close()
     found += [left_to_a_person(job, job.losses[-1]) for job in put_off]
-    rubric = Rubric(**told["rubric"]) if told["rubric"] else None
-    rules = Rules(Course(rubric=rubric, visible=tuple(told["visible"])))
+    rubric = Rubric(**settings["rubric"]) if settings["rubric"] else None
+    rules = Rules(Course(rubric=rubric, visible=tuple(settings["visible"])))
     text = gradescope.of_student(Class(found, student.problems, rules, tuple(katas)), YOU)
     files.write_atomic(where / "results" / "results.json", text)
     return 0

@@ -19,10 +19,10 @@ CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 MOODLE = ("ID number", "Email address")
 
 
-def of(found: Class) -> dict[str, str]:
+def tables(found: Class) -> dict[str, str]:
     """The tables by platform; those that need a roster or a worksheet only where there is one."""
     course = found.rules.course
-    settled = [name for name in found.students if not any(row.why_a_person for row in found.of(name))]
+    settled = [name for name in found.students if not any(row.why_a_person for row in found.rows_of(name))]
     points = {name: short(found.points(name)[0]) for name in settled} if found.rubric else {}
     if not points or not found.rubric:
         return {}

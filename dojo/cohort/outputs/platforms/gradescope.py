@@ -23,20 +23,20 @@ EVEN = Rubric()  # without a rubric each tier is a point
 
 def of_student(found: Class, student: str) -> str:
     """What Gradescope shows of a student. What waits for a person has no score, and is in no sum."""
-    rubric, rows = found.rubric or EVEN, found.of(student)
+    rubric, rows = found.rubric or EVEN, found.rows_of(student)
     visible = found.rules.course.visible
     tests = [test for row in rows for test in _tests(row, rubric, visible)]
     scored = sum(test.get("score", 0.0) for test in tests)
     waiting = [row.kata for row in rows if row.why_a_person]
-    told = list[str]() if found.rubric else ["No rubric was given: each tier of each kata is one point."]
-    told += [f"Not graded yet, for a person looks at it first: {', '.join(waiting)}."] if waiting else []
+    notes = list[str]() if found.rubric else ["No rubric was given: each tier of each kata is one point."]
+    notes += [f"Not graded yet, for a person looks at it first: {', '.join(waiting)}."] if waiting else []
     own = [each for each in found.problems if each.student == student]
-    told += [f"{PurePath(each.path).name}: {each.why}" for each in own]
+    notes += [f"{PurePath(each.path).name}: {each.why}" for each in own]
     seconds = sum(row.result.seconds or row.result.verdict.get("seconds", 0.0) for row in rows if row.result)
     whole = {
         "score": round(rubric.bounded(scored), 4),
         "execution_time": round(seconds),
-        "output": "\n".join(told),
+        "output": "\n".join(notes),
         "output_format": "text",
         "test_output_format": "text",
         "test_name_format": "text",

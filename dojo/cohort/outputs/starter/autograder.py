@@ -52,14 +52,14 @@ def write(
     if index and not INDEX.fullmatch(index):
         raise Trouble(f"--index {index}: that is no address of a package index")
     vendored = _wheels(wheels, needed) if wheels else []
-    told = {
+    settings = {
         "katas": [kata.name for kata in katas],
         "seed": seed,
         "rubric": asdict(course.rubric) if course.rubric else None,
         "visible": course.visible,
     }
     texts = {
-        "autograder.json": json.dumps(told, indent=1),
+        "autograder.json": json.dumps(settings, indent=1),
         "requirements.txt": "\n".join(needed) + "\n",
         "constraints.txt": (ROOT / "constraints.txt").read_text("utf-8"),
         **({"index.txt": f"{index}\n"} if index else {}),

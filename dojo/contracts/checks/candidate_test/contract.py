@@ -117,13 +117,13 @@ class CandidateTest:
     def test_accepts_what_is_written_otherwise(self, trials: Trials, written: str) -> None:
         """The next right rewrite of the program would fail its test, and the test be deleted."""
         source, name = self.material().right[written], f"`{written}`"
-        eased = ["draws"] if written == OTHER_VALUES else []
+        relaxed = ["draws"] if written == OTHER_VALUES else []
         sentence = "`test` accepts every right program, however it is written"
         try:
-            self.expect(trials, source, ACCEPTS, name, sentence, eased)
+            self.expect(trials, source, ACCEPTS, name, sentence, relaxed)
         except Wrong as wrong:
             if trials.first.word == ACCEPTS:
-                wrong.failure.pattern = reasons.rests_on(trials, source, eased)
+                wrong.failure.pattern = reasons.rests_on(trials, source, relaxed)
                 wrong.pictures += (Section(Label.PATTERN, wrong.failure.pattern),)
             raise
 
@@ -187,11 +187,11 @@ class CandidateTest:
             raise Wrong(trials.first.against(ANSWERS, "the solution"))
 
     def expect(
-        self, trials: Trials, source: str, wanted: str, name: str, sentence: str, eased: Sequence[str] = ()
+        self, trials: Trials, source: str, wanted: str, name: str, sentence: str, relaxed: Sequence[str] = ()
     ) -> None:
         """The test answers so about a program, under every seed."""
         self.ready(trials)
-        answers = trials.answers(source, eased)
+        answers = trials.answers(source, relaxed)
         words = [answer.word for answer in answers]
         other = next((answer for answer in answers if answer.word != wanted), None)
         if other is None:
@@ -213,8 +213,8 @@ def by_kind(given: Material, passed: list[str]) -> str:
 
 
 def _counted(words: list[str], name: str) -> str:
-    told = " and ".join(f"{word} it under {words.count(word)}" for word in (ACCEPTS, REJECTS))
-    return f"its answer about {name} depends on the seed: it {told} of {len(words)}"
+    counts = " and ".join(f"{word} it under {words.count(word)}" for word in (ACCEPTS, REJECTS))
+    return f"its answer about {name} depends on the seed: it {counts} of {len(words)}"
 
 
 def _material(cls: type[CandidateTest]) -> Material:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dojo.contracts.checks.candidate_test.trials import ACCEPTS, NONE, Trials
 
 # What is taken away, and what a test rested on that then accepts the program; see `judge.worker.trial`.
-EASED = {
+RELAXED = {
     ("clock",): "it rests on time: with clocks that stand still it accepts this program",
     ("tolerance",): "it rests on exact equality, or on a tolerance that is too fine: right programs differ in their "
     "last places, as they may compute in float32 inside; with rtol 1e-3 it accepts this one",
@@ -36,8 +36,8 @@ def rests_on(trials: Trials, source: str, program: Sequence[str] = ()) -> str:
     if named := NAMED.search(answer.text):
         name = next(filter(None, named.groups()))
         return f"it rests on the private name `{name}`, which this program does not have"
-    for eased, sentence in EASED.items():
-        if trials.answer(source, seed, (*program, *eased)).word == ACCEPTS:
+    for relaxed, sentence in RELAXED.items():
+        if trials.answer(source, seed, (*program, *relaxed)).word == ACCEPTS:
             return sentence
     if DTYPES.search(answer.text):
         return "it rests on a dtype inside the program, which is the program's own business"

@@ -33,8 +33,8 @@ class Answer:
     def against(self, sentence: str, of: str) -> Failure:
         """The answer as one that this sentence of the contract rules out."""
         verb = {ACCEPTS: f"it accepts {of}", REJECTS: f"it rejects {of}", NONE: f"it gives no answer about {of}"}
-        said = verb[self.word] + (f": {self.text}" if self.text else "")
-        return Failure(Kind.PROMISE, sentence, (said,), lines=self.lines, line=self.line)
+        seen = verb[self.word] + (f": {self.text}" if self.text else "")
+        return Failure(Kind.PROMISE, sentence, (seen,), lines=self.lines, line=self.line)
 
 
 @dataclass
@@ -59,28 +59,28 @@ class Trials:
         """What the test says of the reference: without an answer there, no other is worth waiting for."""
         return self.answer(self.reference, self.seeds[0])
 
-    def answers(self, source: str, eased: Sequence[str] = ()) -> list[Answer]:
+    def answers(self, source: str, relaxed: Sequence[str] = ()) -> list[Answer]:
         """What the test says of a program under each seed, the last of them first if it gives no answer."""
         found = []
         for seed in self.seeds:
-            found.append(self.answer(source, seed, eased))
+            found.append(self.answer(source, seed, relaxed))
             if found[-1].word == NONE:
                 break
         return found[::-1]
 
-    def answer(self, source: str, seed: int, eased: Sequence[str] = ()) -> Answer:
-        """What the test says of a program under a seed, `eased` as `judge.worker.trial` describes it."""
-        key = source, seed, tuple(eased)
+    def answer(self, source: str, seed: int, relaxed: Sequence[str] = ()) -> Answer:
+        """What the test says of a program under a seed, `relaxed` as `judge.worker.trial` describes it."""
+        key = source, seed, tuple(relaxed)
         if key not in self._known:
-            self._known[key] = self._try(source, seed, eased)
+            self._known[key] = self._try(source, seed, relaxed)
         return self._known[key]
 
-    def _try(self, source: str, seed: int, eased: Sequence[str]) -> Answer:
+    def _try(self, source: str, seed: int, relaxed: Sequence[str]) -> Answer:
         mine = self.attempt
         server = mine.server.warm() if isinstance(mine.server, ForkServer) else mine.server
         worker = worker_handle.Worker(server, mine.filename, mine.readable, mine.memory, trial=True)
-        given = {"source": corpus.program(source, self.test), "names": self.names, "eased": list(eased)}
-        given["origin"] = corpus.program(self.reference, self.test) if "values" in eased else ""
+        given = {"source": corpus.program(source, self.test), "names": self.names, "relaxed": list(relaxed)}
+        given["origin"] = corpus.program(self.reference, self.test) if "values" in relaxed else ""
         try:
             list(
                 worker.ask(
@@ -95,18 +95,18 @@ class Trials:
             because, seconds = reply["because"], worker.cpu_seconds() - before
         except Raised as raised:
             why = raised.failure
-            return Answer(NONE, _said(raised.kind, raised.text), raised.kind, why.lines, why.line)
+            return Answer(NONE, _error_text(raised.kind, raised.text), raised.kind, why.lines, why.line)
         except (Died, Forbidden) as fault:
             why, late = fault.failure, fault.outcome is Outcome.TIMED_OUT
             return Answer(NONE, why.what, "", why.lines, why.line, timed_out=late)
         finally:
             worker.end()
         kind = str(because.get("kind", ""))
-        text = _said(kind, str(because.get("text", "")))
+        text = _error_text(kind, str(because.get("text", "")))
         line = because.get("line")
         lines = str(because.get("lines", "")), line if isinstance(line, int) else 0
         return Answer(reply["answer"], text, kind, *lines, seconds)
 
 
-def _said(kind: str, text: str) -> str:
+def _error_text(kind: str, text: str) -> str:
     return f"{kind}: {text}" if kind and text else kind or text
