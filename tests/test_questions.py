@@ -126,7 +126,8 @@ def test_what_is_wrong_with_a_number_is_told(asking: Kata, old: str, new: str, f
     [
         ("4.3e9", "bytes", 4.3e9), ("4,300", "", 4300), ("4.3 GB", "bytes", 4.3e9), ("4 GiB", "bytes", 4 * 2**30),
         ("7B", "parameters", 7e9), ("7 b", "bytes", 7), ("2.5 M", "", 2.5e6), ("1.2·10^6", "", 1.2e6),
-        ("12 ms", "ms", 12), ("3 TFLOPs", "FLOPs", 3e12), ("60 %", "%", 60), ("many", "", None), ("", "", None), ("17 k", "tokens", 17000),
+        ("12 ms", "ms", 12), ("3 TFLOPs", "FLOPs", 3e12),
+        ("60 %", "%", 60), ("many", "", None), ("", "", None), ("17 k", "tokens", 17000),
     ],
 )  # fmt: skip
 def test_numbers_are_read_as_people_type_them(text: str, unit: str, number: float | None) -> None:

@@ -37,7 +37,7 @@ class Number:
 
     def value(self, settings: Settings) -> float:
         """What is right for these settings."""
-        return float(eval(self.formula, {"__builtins__": {}}, FUNCTIONS | settings))  # of our own masters
+        return float(eval(self.formula, {"__builtins__": {}}, {**FUNCTIONS, **settings}))  # of our own masters
 
     def fits(self, answer: float, settings: Settings) -> bool:
         """Whether a number is near enough."""

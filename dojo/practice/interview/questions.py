@@ -156,7 +156,8 @@ def _one(card: QuestionCard, screen: Screen) -> Answer | None:
 def _compared(number: numbers.Number, settings: numbers.Settings, typed: str) -> str:
     """What was typed, whether it is right, and what is, for these settings."""
     answer = numbers.typed(typed, number.unit)
-    right = f"{number.shown(number.value(settings))} for {', '.join(f'{k} = {numbers.shown(v)}' for k, v in settings.items())}"
+    given = ", ".join(f"{name} = {numbers.shown(value)}" for name, value in settings.items())
+    right = f"{number.shown(number.value(settings))} for {given}"
     if answer is None:
         return f"{typed}{typed and ' is no number: '}it is {right}"
     if number.fits(answer, settings):
