@@ -76,6 +76,11 @@ def test_every_wrong_answer_fails_a_check(name: str, server: ForkServer, core: i
     assert not found, "\n".join(found)
 
 
+@pytest.mark.parametrize("name", [name for name, kata in KATAS.items() if proofs.field(kata)])
+def test_what_the_field_writes_passes_core_and_says_why_it_fails_robust(name: str, server: ForkServer) -> None:
+    assert not prove.faults(KATAS[name], ["field"], server, SEED)
+
+
 @pytest.mark.proof
 @EACH
 def test_the_kill_matrix_is_whole(name: str, server: ForkServer, core: int | None) -> None:

@@ -7,18 +7,8 @@
 # vector of token $i$. Looking a row up is the same as multiplying the table with a one-hot vector, only cheaper.
 #
 # **Write** `Embedding(num_embeddings, embedding_dim, *, device=None, dtype=None)` with `forward(token_ids)`, from
-# integers of any shape `(...)` to `(..., embedding_dim)`.
-#
-# - **Parameter**, and no other: `weight`, of shape `(num_embeddings, embedding_dim)`, initialised from a standard
-#   normal (mean 0, standard deviation 1) truncated at ±3. Two tables draw different numbers.
-# - **`token_ids`** are int32 or int64.
-# - **Errors.** An id outside the table raises an `IndexError`. So does a negative id: it must not wrap around.
-# - **Gradients** of an id that occurs several times add up in its row. Rows that do not occur get zeros.
-# - **Dtype and device.** The parameter has the dtype and the device that the constructor is given; the result has
-#   those of the parameter.
-# - **Inputs are not modified**, and may be non-contiguous or expanded. A tensor of no ids gives an empty result. No
-#   loops.
-# - **Not graded:** ids of other dtypes, and what the message of the error says.
+# int32 or int64 of any shape `(...)` to `(..., embedding_dim)`. Its one parameter is `weight`, of shape
+# `(num_embeddings, embedding_dim)`.
 #
 # Not allowed: `nn.Embedding`, `F.embedding`. Indexing, `torch.index_select`, `torch.gather` and one-hot products are
 # allowed.
@@ -31,6 +21,16 @@
 # [arXiv:1301.3781](https://arxiv.org/abs/1301.3781).
 #
 # House rules hold: docs/house_rules.md.
+
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Initialization, Gradients, Ids</summary>
+#
+# - **Initialization.** A standard normal (mean 0, standard deviation 1), truncated at ±3, in every row. Two tables draw
+#   different numbers.
+# - **Gradients.** Those of an id that occurs several times add up in its row. Rows that do not occur get zeros.
+# - **Ids.** They may be int32. No ids give an empty result. Half precision finds the rows of large ids too.
+#
+# </details>
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -48,7 +48,7 @@ from torch import Tensor, nn
 
 # %%
 class Embedding(nn.Module):
-    """A table of vectors, looked up by id. Raises IndexError for an id outside the table, a negative one included.
+    """A table of vectors, looked up by id.
 
     The weight is a standard normal truncated at ±3.
     """

@@ -5,22 +5,10 @@
 # y_i = \frac{x_i - \mu}{\sqrt{\sigma^2 + \varepsilon}} \cdot w_i + b_i$$
 #
 # Every vector is shifted to mean 0 and scaled to variance 1. Then each entry is multiplied by a learned weight, and a
-# learned bias is added. Other vectors of the batch have no influence.
+# learned bias is added. Mean and variance run over the last dimension; the variance is biased, divided by $n$.
 #
 # **Write** `LayerNorm(d_model, eps=1e-5, *, device=None, dtype=None)` with `forward(x)`, from `(..., d_model)` to the
-# same shape.
-#
-# - Mean and variance run over the **last dimension**. The variance is **biased**: divided by $n$, not by $n - 1$.
-# - $\varepsilon$ is `eps`, and stands inside the root.
-# - **Parameters**, and no others: `weight`, ones, and `bias`, zeros, both of shape `(d_model,)`.
-# - **Accuracy.** Even when the mean is $10^4$ times the spread, as in $(10000, 10001, 10002)$, no entry of the
-#   normalised vector is off by more than 0.01 in float32.
-# - **Dtype.** The result has the dtype of the input. With float16 or bfloat16 inputs, mean, variance and division are
-#   computed in float32. Before weight and bias the normalised vector may be rounded once more. float64 in, float64 out;
-#   float32 accuracy is enough.
-# - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow to `x`, `weight` and `bias`. No
-#   loops.
-# - **Not graded:** an `x` of another dtype than `weight`, and arguments that make no sense, such as an `eps` below 0.
+# same shape. Its parameters are `weight`, ones at first, and `bias`, zeros, both of shape `(d_model,)`.
 #
 # Not allowed: `nn.LayerNorm`, `F.layer_norm`, `nn.RMSNorm`, `F.rms_norm`, and batch, group and instance norms.
 #
@@ -31,6 +19,17 @@
 # [arXiv:1607.06450](https://arxiv.org/abs/1607.06450).
 #
 # House rules hold: docs/house_rules.md.
+
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Eps, Large means, Half precision</summary>
+#
+# - **Eps.** It stands inside the root, and is added to every variance: inputs as small as `eps` show it.
+# - **Large means.** Where the mean is $10^4$ times the spread, as in $(10000, 10001, 10002)$, no entry of the
+#   normalized vector is off by more than 0.01 in float32.
+# - **Half precision.** Mean, differences, variance and root in float32. The normalized vector may be rounded before
+#   weight and bias, or after them.
+#
+# </details>
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

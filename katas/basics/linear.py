@@ -1,23 +1,13 @@
 # %% [markdown]
 # # Linear layer
 #
-# $$y = W x, \qquad y_o = \sum_i W_{oi}\, x_i, \qquad
-# W_{oi} \sim \mathcal N\!\Big(0,\ \sigma^2 = \frac{2}{n_{\mathrm{in}} + n_{\mathrm{out}}}\Big)
-# \text{ truncated at } \pm 3\sigma$$
+# $$y = W x, \qquad y_o = \sum_i W_{oi}\, x_i$$
 #
 # Nearly all weights of a transformer sit in layers like this one. It mixes the entries of each vector, the same way for
 # every token. Modern models leave out the bias.
 #
 # **Write** `Linear(in_features, out_features, *, device=None, dtype=None)` with `forward(x)`, from `(..., in_features)`
-# to `(..., out_features)`, with any number of leading dimensions, also none.
-#
-# - **Parameter**, and no other: `weight`, stored `(out_features, in_features)`. No bias.
-# - **Initialisation**: a normal of mean 0 and variance $2 / (\text{in\_features} + \text{out\_features})$, truncated
-#   at three standard deviations. `nn.init.trunc_normal_` draws such numbers. Two layers draw different ones.
-# - **Dtype and device.** The parameter has the dtype and the device that the constructor is given. The result has the
-#   dtype of the parameter. float64 in, float64 out; float32 accuracy is enough.
-# - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow to `x` and to `weight`. No loops.
-# - **Not graded:** an input of another dtype than the weight, or of another width.
+# to `(..., out_features)`. Its one parameter is `weight`, stored `(out_features, in_features)`.
 #
 # Not allowed: `nn.Linear`, `F.linear`, `nn.Bilinear`. Products such as `@`, `torch.matmul` and `torch.einsum` are
 # allowed.
@@ -28,6 +18,14 @@
 # https://proceedings.mlr.press/v9/glorot10a.html.
 #
 # House rules hold: docs/house_rules.md.
+
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Initialization</summary>
+#
+# - **Initialization.** A normal of mean 0 and variance $2 / (\text{in\_features} + \text{out\_features})$, truncated at
+#   three standard deviations, as `nn.init.trunc_normal_` draws it. Two layers draw different numbers.
+#
+# </details>
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

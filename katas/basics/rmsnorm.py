@@ -3,19 +3,12 @@
 #
 # $$y_i = \frac{x_i}{\sqrt{\frac1n \sum_j x_j^2 + \varepsilon}} \cdot w_i$$
 #
-# Activations grow and shrink from layer to layer. A norm gives every vector the same length, up to a learned factor
-# for each entry. RMSNorm divides by the root of the mean square, and subtracts nothing.
+# Activations grow and shrink from layer to layer. A norm brings every vector to the same length, up to a learned factor
+# for each entry. RMSNorm divides by the root mean square of the last dimension and subtracts nothing. Llama, Qwen and
+# most models since normalize so.
 #
 # **Write** `RMSNorm(d_model, eps=1e-5, *, device=None, dtype=None)` with `forward(x)`, from `(..., d_model)` to the
-# same shape.
-#
-# - The mean runs over the **last dimension**. $\varepsilon$ is `eps`, and stands **inside** the root.
-# - **Parameter**, and no other: `weight`, of shape `(d_model,)`, initialised to ones.
-# - **Dtype.** The result has the dtype of the input. float16 and bfloat16 inputs are squared, averaged and divided in
-#   float32: the square of 300 is beyond float16. Before the weight multiplies, the normed vector may be rounded once
-#   more. float64 in, float64 out; float32 accuracy is enough.
-# - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow to `x` and `weight`. No loops.
-# - **Not graded:** an `x` of another dtype than `weight`, and arguments that make no sense, such as an `eps` below 0.
+# same shape. Its one parameter is `weight`, of shape `(d_model,)`, ones at first.
 #
 # Not allowed: `nn.RMSNorm`, `F.rms_norm`, `nn.LayerNorm`, `F.layer_norm`.
 #
@@ -26,6 +19,16 @@
 # [arXiv:1910.07467](https://arxiv.org/abs/1910.07467).
 #
 # House rules hold: docs/house_rules.md.
+
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Eps, Half precision</summary>
+#
+# - **Eps.** It stands inside the root, and is added to every mean square: inputs as small as `eps` show it. A vector of
+#   zeros gives zeros, with finite gradients.
+# - **Half precision.** Square, mean and root in float32: the square of 300 is beyond float16. The normed vector may be
+#   rounded before the weight multiplies, as Llama does, or after it.
+#
+# </details>
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers

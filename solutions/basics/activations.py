@@ -28,16 +28,8 @@
 # formulas are short. The hard part is far from zero, where $e^{-x}$ overflows: **values and gradients** must be right
 # there too.
 #
-# **Write** three functions, `sigmoid(x)`, `silu(x)` and `gelu(x)`. Each works on every element of a floating tensor
-# of any shape, and returns a tensor of the same shape and dtype.
-#
-# - **gelu** is the exact function, with erf, not the approximation with tanh.
-# - **Far from zero**, as at ±1e4, all values and gradients are finite and right. At 1e4 `sigmoid` is 1 with gradient 0;
-#   `silu` and `gelu` are `x` with gradient 1. At -1e4 all three are 0 with gradient 0.
-# - **Dtype.** In float16 and bfloat16, exponentials, erf and sums are computed in float32; a product with `x` may be
-#   rounded once more. float64 in, float64 out; float32 accuracy is enough.
-# - **`x` is not modified**, and may be non-contiguous or expanded. No loops.
-# - **Not graded:** the last digits of values very close to 0, such as `gelu(-5)`, and the results for inf and nan.
+# **Write** three functions, `sigmoid(x)`, `silu(x)` and `gelu(x)`, elementwise on a floating tensor of any shape.
+# `gelu` is the exact function with erf.
 #
 # Not allowed: `sigmoid`, `silu`, `gelu`, `glu`, `logsigmoid` and `softplus` of PyTorch, and their modules. `torch.exp`,
 # `torch.erf` and `torch.tanh` are allowed.
@@ -45,6 +37,12 @@
 # **Example.** At $x = \ln 3$: $e^{-x} = 1/3$, so `sigmoid` is $3/4$, and at $-\ln 3$ it is $1/4$. `silu(ln 3)` is
 # $0.75 \cdot 1.0986 = 0.824$. A normal distribution has 84.13 percent below 1, so `gelu(1)` is 0.8413 and `gelu(-1)`
 # is -0.1587.
+
+# %% [markdown] tags=["contract"]
+# - **Far from zero.** At 1e4 `sigmoid` is 1 with gradient 0, `silu` and `gelu` are `x` with gradient 1. At -1e4 all
+#   three are 0 with gradient 0.
+# - **Half precision.** Exponentials, erf and sums in float32: $e^{12}$ is infinite in float16. A product with `x` may
+#   be rounded once more.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -113,7 +111,7 @@ def gelu(x: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
 # %% [markdown] tags=["solution"]
 # ## Why it is done this way
 #
-# **The naive sigmoid is right forwards and nan backwards.** The derivative of $1/(1+e^{-x})$ is
+# **The naive sigmoid is right in the forward and nan in the backward.** The derivative of $1/(1+e^{-x})$ is
 # $e^{-x} / (1+e^{-x})^2$, and autograd multiplies its factors one after another: at $x = -1000$ that is
 # $\infty \cdot 0$.
 #
@@ -127,8 +125,9 @@ def gelu(x: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
 # product with x are then right. But the product is tiny, and so is its absolute error, which is what counts for a
 # layer.
 #
-# **What it costs.** $O(n)$ time for $n$ entries. Each step in eager PyTorch makes a tensor of $4 n$ bytes in float32,
-# and autograd keeps several of them. A fused kernel reads $4 n$ bytes, writes $4 n$, and keeps only the input.
+# **What it costs.** A dozen FLOPs an entry for 4 bytes moved in bfloat16: memory-bound. Each step in eager PyTorch is a
+# kernel that reads and writes the tensor in HBM, and autograd saves several of them. Fused it is one read and one
+# write: for 8,192 tokens of width 14,336 70 + 70 µs on an H100, and only the input is saved.
 #
 # ## The other formulation
 #
@@ -146,32 +145,15 @@ def gelu(x: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# ### Why not ReLU?
-#
-# - Its gradient is 0 for every negative input. A unit that is off for all data never learns again.
-# - silu and gelu are smooth and pass some gradient below 0.
-# - They cost more operations for each entry. Beside the matrix products that hardly counts.
-#
-# Source: Hendrycks, Gimpel 2016, arXiv:1606.08415.
-#
 # ### Which one would you choose: silu, exact gelu, or gelu with tanh?
 #
 # - For a trained checkpoint the one it was trained with. There is no choice.
 # - silu and gelu differ by at most 0.20, the tanh form from exact gelu by at most $5 \cdot 10^{-4}$,
 #   $x\,\sigma(1.702x)$ by 0.02.
 # - For a new model quality is about the same. Gated layers mostly take silu.
-# - The tanh form dates from slow erf. Fused kernels have removed that reason.
+# - Against ReLU both pass some gradient below 0, so no unit is off for all data.
 #
 # Source: Hendrycks, Gimpel 2016, section 2, arXiv:1606.08415.
-#
-# ### What are the derivatives, and are the functions monotone?
-#
-# - $\sigma' = \sigma (1 - \sigma)$, and $\mathrm{silu}' = \sigma + x\, \sigma (1 - \sigma)$.
-# - $\mathrm{gelu}' = \Phi + x \varphi$, with the distribution and the density of the standard normal.
-# - Neither is monotone: silu has its minimum -0.278 at -1.28, gelu -0.170 at -0.75.
-# - The slope passes 1: up to 1.10 for silu at 2.4, up to 1.13 for gelu at 1.41.
-#
-# Source: Elfwing et al. 2017, arXiv:1702.03118.
 #
 # ### Why does `torch.where` not save a branch that overflows?
 #
@@ -182,31 +164,33 @@ def gelu(x: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
 #
 # Source: JAX documentation, frequently asked questions, https://docs.jax.dev/en/latest/faq.html.
 #
-# ### How is a loss on a sigmoid kept stable?
+# ### How is a loss on a sigmoid kept stable, and what is it for the logit `x` and the label `y`?
 #
 # - Never take the logarithm of a sigmoid: $\ln \sigma(x) = -\mathrm{softplus}(-x)$ in one step.
-# - For logits $x$ and labels $y$ the loss is $\max(x, 0) - x y + \ln(1 + e^{-|x|})$.
-# - $1 - \sigma(x)$ is $\sigma(-x)$. The difference loses every digit from about $x = 17$ on in float32.
+# - The loss is $\max(x, 0) - x y + \ln(1 + e^{-|x|})$: 1,000 at a logit of 1,000 and label 0, where the naive one is
+#   infinite.
 # - The gradient is $\sigma(x) - y$, bounded for every logit.
+#
+# Answer: `x * (1 - y) + log(1 + exp(-x))`, within 5 %. Settings: `x` 2, 5, 30; `y` 0, 0.5.
 #
 # Source: PyTorch documentation of `nn.BCEWithLogitsLoss`,
 # https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html.
+#
+# ### How many MB does autograd save for one fused silu over `tokens` tokens of width `d_ff` in bfloat16?
+#
+# - Its input alone, two bytes an entry. The output is saved again by the product that follows.
+# - Written out, each of five kernels may save a tensor of its own.
+# - Recomputing it from the input is cheap: that is the first thing to drop when memory is short.
+#
+# Answer: `2 * tokens * d_ff / 1e6` MB, within 10 %. Settings: `tokens` 4096, 8192; `d_ff` 11008, 14336, 28672.
+#
+# Source: Korthikanti et al. 2022, section 4.1, arXiv:2205.05198.
 #
 # ### What breaks in half precision?
 #
 # - $e^{-x}$ is infinite in float16 from $x = -11.1$ on. The value survives as $1/\infty = 0$, its gradient does not.
 # - bfloat16 has eight significant bits: $\sigma(6.5)$ is already 1, and its slope as computed from the output is 0.
 # - Every intermediate that is rounded adds an error. Compute in float32 and round once.
-# - It costs no time: the kernel waits for memory, whose traffic stays the same.
+# - It costs no time: the kernel is memory-bound, and its traffic stays the same.
 #
 # Source: Kalamkar et al. 2019, arXiv:1905.12322.
-#
-# ### What would a profiler show, and what does training keep?
-#
-# - An elementwise kernel that is limited by bandwidth: 2 bytes read and 2 written for each entry in bfloat16.
-# - gelu from single operations is five such kernels, each with a tensor of its own. Fusing gives one.
-# - The backward pass needs the input, $2\, n\, d_{\mathrm{ff}}$ bytes in bfloat16 for $n$ tokens. The output is kept
-#   again by the next product.
-# - Recomputing it from the input is cheap. That is the first thing to drop when memory is short.
-#
-# Source: Korthikanti et al. 2022, section 4.1, arXiv:2205.05198.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -14,7 +12,6 @@ from dojo.contracts import (
     Call,
     Draw,
     ModuleContract,
-    assert_raises,
     drawn_from_normal,
     fail,
     half_precisions,
@@ -52,6 +49,11 @@ class TestEmbedding(ModuleContract):
         "many_ids": {"shape": (2, 600), "num_embeddings": 5},
     }
     hard_cases = {"int32_ids": {"shape": (2, 7), "dtype": torch.int32}}
+    holds = {
+        "Initialization": ("test_weight_is_drawn", "test_no_row_starts"),
+        "Gradients": ("test_gradients_match",),
+        "Ids": ("test_hard_cases", "test_no_ids", "test_large_ids"),
+    }
     memory_in = "shape"
     timed = {"shape": (64, 128), "num_embeddings": 101, "embedding_dim": 128}
     time_limit = 25.0
@@ -82,20 +84,6 @@ class TestEmbedding(ModuleContract):
         ids = [255, 256, 257, 2047, 2048, 2049, 3000, 3001]
         call = self.call(draw, ids=ids, num_embeddings=3002, embedding_dim=2)
         self.verify(attempt, draw, "large_ids", call, dtype)
-
-    @robust
-    def test_an_id_outside_the_table_is_an_index_error(self, attempt: Attempt, draw: Draw) -> None:
-        """A padding of -1 reads, and trains, the last row. `nn.Embedding` refuses it; plain indexing does this too:
-        fine as long as no id is negative.
-        """
-        module = self.ready(attempt, self.call(draw))
-        for outside in (13, 14, 1000, 2**32 + 1, -1, -13, -14):
-            sentence = f"id {outside} in a table of 13 rows is an IndexError"
-            row = torch.tensor([2, outside, 0], device=attempt.device)
-            last = torch.cat([torch.zeros_like(row).repeat(300), row[1:2]])
-            for ids in (row, row[1], torch.stack([row.clamp(0, 12), row]), last, row.expand(2, 3)):
-                for each in (ids, ids.clamp(max=2**31 - 1).int()):
-                    assert_raises(partial(module, each), sentence=sentence, error="IndexError")
 
     @robust
     def test_weight_is_drawn_from_a_truncated_normal(self, attempt: Attempt) -> None:

@@ -32,6 +32,11 @@ class TestLayerNorm(NormContract):
         "a_vector_of_equal_entries": {"shape": (3,), "std": [[1.0], [0.0], [1.0]], "offset": 2.0},
     }
     hard_cases = NormContract.hard_cases | {"mean_ten_thousand_times_the_spread": {"offset": 1e4}}
+    holds = {
+        "Eps": ("test_values_match", "test_hard_cases"),
+        "Large means": ("test_a_mean_of_ten_thousand",),
+        "Half precision": ("test_half_precision", "test_float16_values"),
+    }
     representative = ("a_batch", "inputs_as_small_as_eps", "a_vector_of_equal_entries")
     near_300 = {"shape": (3,), "std": [[8.0], [8.0], [300.0]], "offset": [[300.0], [300.0], [0.0]]}
 

@@ -39,6 +39,7 @@ class TestLinear(ModuleContract):
         "wider": {"in_features": 4, "out_features": 11},
     }
     near_300 = {"shape": (3,), "offset": 300.0, "weight": 0.2}
+    holds = {"Initialization": ("test_weight_is_drawn",)}
     memory_in = "shape"
     time_limit = 10.0
 

@@ -27,5 +27,9 @@ class TestRMSNorm(NormContract):
     ban = Ban(r"rms_norm|layer_norm", ("torch._refs.native_layer_norm", "torch._refs.nn.functional.layer_norm"))
     cases = NormContract.cases | {"a_vector_of_zeros": {"shape": (3,), "std": [[1.0], [0.0], [1.0]]}}
     rounded_once = True
+    holds = {
+        "Eps": ("test_values_match", "test_hard_cases"),
+        "Half precision": ("test_half_precision", "test_float16_values"),
+    }
     representative = ("a_batch", "inputs_as_small_as_eps", "a_vector_of_zeros")
     near_300 = {"shape": (3,), "offset": 300.0}

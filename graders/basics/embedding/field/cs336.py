@@ -1,4 +1,3 @@
-# robust: a negative id wraps around to the end of the table, as indexing does.
 """As students of CS336 write it: the ids made long, sizes kept, `reset_parameters`."""
 
 import torch

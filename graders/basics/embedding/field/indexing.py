@@ -1,4 +1,3 @@
-# robust: a negative id wraps around to the end of the table, as indexing does.
 """The lookup as it is written everywhere: `weight[ids]`."""
 
 import torch
