@@ -23,6 +23,22 @@ GELU_OF_ONE = 0.5 * (1 + math.erf(0.5**0.5))
 FAR_BELOW = 5e4  # minus this, and no number that is filled in for masked scores, unless it is as good as -inf
 
 
+POST_NORM_TOPICS: dict[str, tuple[str, ...]] = {  # of contracts of layers with post-norm, padding and dropout
+    "Masked rows": ("test_a_query_that_may",),
+    "Dropout": (
+        "test_training_without",
+        "test_nothing_is_dropped",
+        "test_training_drops",
+        "test_a_dropout",
+        "test_entries_of",
+        "test_dropout",
+    ),
+    "Norms": ("test_norms_start",),
+    "Half precision": ("test_half_precision", "test_softmax_is_computed", "test_float16_values"),
+    "Errors": ("test_heads_must",),
+}
+
+
 class DropoutContract(ModuleContract):
     """A module that takes `dropout`. All other checks see it in evaluation mode."""
 

@@ -24,53 +24,34 @@
 # $$x^{(0)} = \mathrm{norm}\big(E[\mathrm{ids}] + P[0 \dots n-1]\big), \qquad
 # x^{(l+1)} = \mathrm{layer}_l\big(x^{(l)}\big)$$
 #
-# This is BERT without its heads: it turns a sentence into one vector for each token, and each vector has seen the whole
-# sentence. Positions are learned, one vector for each place. The layers are those of the kata **encoder_layer**.
+# BERT without its heads: a vector for each token that has seen the whole sentence. Positions are learned.
 #
 # **Write** `TransformerEncoder(vocab_size, d_model, num_layers, num_heads, d_ff, max_len, dropout=0.0, *, device=None,
-# dtype=None)`. `forward(token_ids, padding=None)` takes integers of shape `(batch, seq)`, int32 or int64, and returns
-# hidden states of shape `(batch, seq, d_model)`.
+# dtype=None)`. `forward(token_ids, padding=None)` takes int32 or int64 `(batch, seq)` and boolean padding of the same
+# shape, True = a real token, and returns hidden states `(batch, seq, d_model)`.
 #
-# **Parameters**, and no others, stored `(out_features, in_features)`. Here `{i}` counts layers from 0.
+# ```
+# token_embedding.weight (vocab_size, d_model)     position_embedding.weight (max_len, d_model)
+# embedding_norm.{weight, bias} (d_model,)         layers.{i}: self_attn, ffn, attn_norm, ffn_norm
+# ```
 #
-# | name | shape |
-# |---|---|
-# | `token_embedding.weight` | `(vocab_size, d_model)` |
-# | `position_embedding.weight` | `(max_len, d_model)` |
-# | `embedding_norm.weight`, `embedding_norm.bias` | `(d_model,)` |
-# | `layers.{i}.self_attn.{q_proj, k_proj, v_proj, o_proj}.weight` | `(d_model, d_model)` |
-# | `layers.{i}.self_attn.{q_proj, k_proj, v_proj, o_proj}.bias` | `(d_model,)` |
-# | `layers.{i}.attn_norm.{weight, bias}`, `layers.{i}.ffn_norm.{weight, bias}` | `(d_model,)` |
-# | `layers.{i}.ffn.fc1.weight`, `layers.{i}.ffn.fc1.bias` | `(d_ff, d_model)`, `(d_ff,)` |
-# | `layers.{i}.ffn.fc2.weight`, `layers.{i}.ffn.fc2.bias` | `(d_model, d_ff)`, `(d_model,)` |
-#
-# - **Norms** are LayerNorms over the last dimension, with $\varepsilon = 10^{-12}$; weights start as ones, biases as
-#   zeros.
-# - **A layer** is $h = \mathrm{norm}_a(x + \mathrm{attn}(x))$ and then $\mathrm{norm}_f(h + \mathrm{ffn}(h))$:
-#   post-norm. Attention has heads as in **mha**, scores divided by $\sqrt{\text{head\_dim}}$, and biases on all four
-#   projections. The feed-forward layer is $W_2\,\mathrm{gelu}(W_1 x + b_1) + b_2$ with the exact gelu.
-# - **Bidirectional**: every token attends to all real tokens.
-# - **`padding`** is boolean, of shape `(batch, seq)`, **True = a real token**. No token attends to padding. Padded
-#   tokens have a position and are computed like all others, but they never influence a real token. If a row is nothing
-#   but padding, the weighted means in it are exact zeros. All gradients stay finite.
-# - **Dropout** acts in training mode only. Each entry is set to 0 with probability `dropout`, and the others are
-#   divided by `1 - dropout`. It acts on the branches of the feed-forward layers: after gelu, after `fc2`, or both.
-#   Whether it acts elsewhere is up to you; the normalised embeddings and the branches of the attention, before they are
-#   added, are usual. In evaluation mode nothing is dropped or scaled.
-# - **Dtype.** The result has the dtype of the parameters. float64 in, float64 out; float32 accuracy is enough. In
-#   float16 and bfloat16, softmax and norms are computed in float32. Scores and weights may each be rounded once more.
-# - **Errors** are `ValueError`s that hold the offending values: `d_model` not a multiple of `num_heads` (at
-#   construction or at the call), more than `max_len` tokens in a row.
-# - **No loops** but the one over layers.
-# - **Not graded:** ids outside the vocabulary, empty batches, padding of another dtype, a `dropout` outside 0 to 1, and
-#   how matrices are initialised.
-#
-# The stub holds only the model. Write its parts yourself, or import your own from other katas. No operation of
-# PyTorch is forbidden, and the computation stays in it.
+# A layer is that of **encoder_layer**; all norms are LayerNorms with $\varepsilon = 10^{-12}$. The stub holds only the
+# model: write its parts too, or import your own. No operation of PyTorch is forbidden.
 #
 # **Example.** Let every `o_proj` and `fc2` be zero, weights and biases, `d_model = 2`, and `num_layers = 1`. Token 0
 # has the embedding $(1, 2)$ and position 0 the vector $(0, 3)$. Their sum $(1, 5)$ has mean 3 and deviation 2, so the
-# first norm gives $(-1, 1)$, and the silent layer normalises that to the same.
+# first norm gives $(-1, 1)$, and the silent layer normalizes that to the same.
+
+# %% [markdown] tags=["contract"]
+# - **Padding.** No token attends to padding in any layer, however low the scores are. Padded tokens have a position and
+#   are computed like all others.
+# - **Masked rows.** In a row of nothing but padding the weighted means are exact zeros. Gradients stay finite.
+# - **Dropout.** In training mode alone, each entry on its own: 0 with probability `dropout`, else divided by `1 -
+#   dropout`. It acts on the feed-forward branches: after gelu, after `fc2`, or both; elsewhere it is up to you.
+# - **Norms.** They start as ones and zeros.
+# - **Half precision.** Softmax and norms in float32. Scores and weights may each be rounded.
+# - **Errors.** `d_model` no multiple of `num_heads`, at construction or at the call; more than `max_len` tokens in a
+#   row.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -78,7 +59,7 @@
 # x = [t + p for t, p in zip(token, position)]
 # mean = sum(x) / 2
 # deviation = (sum((v - mean) ** 2 for v in x) / 2) ** 0.5
-# print("sum", x, "mean", mean, "deviation", deviation, "normalised", [(v - mean) / deviation for v in x])
+# print("sum", x, "mean", mean, "deviation", deviation, "normalized", [(v - mean) / deviation for v in x])
 
 # %% [markdown] tags=["hint"]
 # Write the model from the outside in: first `forward` in four lines, then the layer, then its parts. Choose attribute
@@ -220,16 +201,18 @@ class TransformerEncoder(nn.Module):
 # %% [markdown] tags=["solution"]
 # ## Why it is done this way
 #
-# **The embeddings are normalised** before the first layer, because a token vector and a position vector have been
-# learned apart and nothing says how long their sum is. Post-norm layers normalise their own output, so none is needed
+# **The embeddings are normalized** before the first layer, because a token vector and a position vector have been
+# learned apart and nothing says how long their sum is. Post-norm layers normalize their own output, so none is needed
 # at the end.
 #
 # **The mask is made once.** Padding does not change from layer to layer.
 #
 # **Padded tokens are computed and thrown away.** They cost time but change nothing: no real token attends to them.
 #
-# **What it costs.** $O(L\, (n d^2 + n^2 d + n\, d\, d_{\mathrm{ff}}))$ time for $n$ tokens and $L$ layers. BERT base
-# has 109 million parameters: 436 million bytes in float32. The scores of each layer take $4 H n^2$ bytes for $H$ heads.
+# **What it costs.** Two FLOPs for each weight of the layers and token, and $4 L n^2 d$ for scores and means: 97 GFLOPs
+# for 512 tokens of BERT base, with 85 of its 109 million weights in the layers. In bfloat16 218 MB of weights, and no
+# cache: a serving batch is compute-bound, unlike decoding. Short texts at batch 1 are launch-bound, hundreds of small
+# kernels.
 #
 # ## The other formulation: a BERT checkpoint
 #
@@ -257,14 +240,6 @@ class TransformerEncoder(nn.Module):
 #
 # Source: Devlin et al. 2018, section 3.1, arXiv:1810.04805.
 #
-# ### Where would you choose such a model over a decoder?
-#
-# - Where the whole text is there already and no text is wanted: search, tagging, ranking, filtering.
-# - One pass gives all tokens with both contexts. A model of 100 million weights is enough for many of these tasks.
-# - Where the answer is text, or the task changes from request to request, a decoder.
-#
-# Source: Warner et al. 2024, arXiv:2412.13663.
-#
 # ### How is a sentence read off?
 #
 # - From a first token that stands for the whole, or by the mean over real tokens.
@@ -273,13 +248,27 @@ class TransformerEncoder(nn.Module):
 #
 # Source: Reimers, Gurevych 2019, arXiv:1908.10084.
 #
-# ### Where are the weights, and what do they cost?
+# ### How many million weights do `layers` such layers of width `d` have, with `d_ff` = 4 · d and without embeddings?
 #
-# - BERT base: 109 million, of which the table of 30,522 rows has 23 million, and each of 12 layers 7 million.
-# - A layer is $4 d^2 + 2\, d\, d_{\mathrm{ff}}$ and small change: one third attention, two thirds feed-forward.
-# - In float32 436 MB. Training with Adam takes 16 bytes for each weight, 1.7 GB, and the activations.
+# - A layer has $4 d^2 + 2\, d\, d_{\mathrm{ff}} = 12 d^2$ and small change: one third attention, two thirds
+#   feed-forward.
+# - BERT base: 12 layers of 7.1 million, and 23 million in the table of 30,522 rows: 109 million in all.
+# - Training with Adam takes 16 bytes for each weight, and the activations.
+#
+# Answer: `12 * layers * d**2 / 1e6` million, within 5 %. Settings: `layers` 12, 24; `d` 768, 1024.
 #
 # Source: Devlin et al. 2018, section 3, arXiv:1810.04805.
+#
+# ### A cross-encoder of 85 million weights ranks `documents` documents of `tokens` tokens: how many TFLOPs?
+#
+# - Query and document go through together, so nothing is stored: $2 N$ FLOPs a token for each pair, scores aside.
+# - Vectors of documents are computed once and searched later. So search retrieves by vectors first and ranks few.
+# - There is no KV cache to have: a new token changes every state, since earlier tokens attend to it.
+#
+# Answer: `2 * 85e6 * documents * tokens / 1e12` TFLOPs, within 10 %. Settings: `documents` 100, 1000, 10000; `tokens`
+# 128, 512.
+#
+# Source: Reimers, Gurevych 2019, section 1, arXiv:1908.10084.
 #
 # ### Why only 512 positions, and what would you do for longer texts?
 #
@@ -288,31 +277,3 @@ class TransformerEncoder(nn.Module):
 # - For a new model: RoPE, windows in most layers, and fused attention without padding.
 #
 # Source: Warner et al. 2024, section 2.1, arXiv:2412.13663.
-#
-# ### What changes with a KV cache?
-#
-# - There is none to have: a new token changes every state, since earlier tokens attend to it.
-# - What can be stored is the result: vectors of documents, computed once and searched later.
-# - A cross-encoder that reads query and document together must run for each pair. That is why search retrieves by
-#   vectors first and ranks few.
-#
-# Source: Reimers, Gurevych 2019, section 1, arXiv:1908.10084.
-#
-# ### What would a profiler show in serving?
-#
-# - Requests of different lengths in one batch: a share of the work is padding. Batches by length or flat batches
-#   without padding remove it.
-# - Short texts at batch 1 are limited by launches: hundreds of small kernels. A compiled or captured graph helps most.
-# - At large batches the products run near the peak, unlike in decoding, because every pass has many tokens.
-#
-# Source: Krell et al. 2021, arXiv:2107.02027.
-#
-# ### How would you test it?
-#
-# - A published checkpoint: hidden states equal to the reference to $10^{-4}$ or so in float32.
-# - Padding on the right: real tokens as without it. The first token changed: the last one moves, and the other way
-#   round.
-# - Two layers with different weights, to catch a shared block. Each parameter gets a gradient.
-# - Rows as many as positions, to catch positions added along the batch.
-#
-# Source: Devlin et al. 2018, arXiv:1810.04805.

@@ -11,7 +11,7 @@ import dojo.contracts.oracles as oracles
 from dojo.contracts import Attempt, Call, Draw, DropoutContract, HeadsContract, NormedContract, fail
 from dojo.contracts.attention import SoftmaxContract, one_value
 from dojo.contracts.harness import core, robust
-from dojo.contracts.layers import very_low_scores
+from dojo.contracts.layers import POST_NORM_TOPICS, very_low_scores
 
 PADDING = torch.tensor([[True, True, False, True, False, True, False], [True] * 7])
 
@@ -60,6 +60,10 @@ class TestDecoderLayer(NormedContract, HeadsContract, DropoutContract, SoftmaxCo
         "one_token_of_memory_that_is_padding": {"mem_len": 1, "padding": "one_row"},
     }
     hard_cases = {"loud_padding": loud_padding, "scores_far_below_zero": far_below_zero}
+    holds = POST_NORM_TOPICS | {
+        "Causal": ("test_a_later_token", "test_takes_a_target"),
+        "Padding": ("test_padding_of_the_memory", "test_hard_cases"),
+    }
     representative = ("no_padding", "padding")
     more_shapes = {
         "one_token": {"seq": 1, "padding": None},
@@ -68,7 +72,6 @@ class TestDecoderLayer(NormedContract, HeadsContract, DropoutContract, SoftmaxCo
         "head_dim_one": {"heads": 7, "head_dim": 1},
     }
     grows = {size: size for size in ("batch", "seq", "mem_len", "heads", "head_dim", "d_ff")}
-    precision_sensitive = {"head_dim": 5}
     timed = {"batch": 4, "seq": 64, "mem_len": 48, "heads": 6, "head_dim": 8, "d_ff": 128}
     time_limit = 10.0
     branches = {

@@ -20,7 +20,7 @@ from dojo.contracts import (
     fail,
     one_value,
 )
-from dojo.contracts.layers import very_low_scores
+from dojo.contracts.layers import POST_NORM_TOPICS, very_low_scores
 
 PADDING = torch.tensor([[True, True, False, True, False], [True, True, True, True, True]])
 
@@ -61,6 +61,7 @@ class TestEncoderLayer(NormedContract, HeadsContract, DropoutContract, SoftmaxCo
         "one_token_that_is_padding": {"seq": 1, "padding": "one_row"},
     }
     hard_cases = {"loud_padding": loud_padding, "scores_far_below_zero": far_below_zero}
+    holds = POST_NORM_TOPICS | {"Padding": ("test_padding_reaches", "test_hard_cases")}
     representative = ("no_padding", "padding")
     more_shapes = {
         "one_token": {"seq": 1, "padding": None},
@@ -68,7 +69,6 @@ class TestEncoderLayer(NormedContract, HeadsContract, DropoutContract, SoftmaxCo
         "head_dim_one": {"heads": 7, "head_dim": 1},
     }
     grows = {"batch": "batch", "seq": "seq", "heads": "heads", "width": "head_dim", "hidden width": "d_ff"}
-    precision_sensitive = {"head_dim": 5}
     timed = {"batch": 4, "seq": 64, "heads": 6, "head_dim": 8, "d_ff": 128}
     time_limit = 10.0
     branches = {

@@ -14,7 +14,7 @@ from dojo.contracts import Attempt, Call, Draw, DropoutContract, NormedContract,
 from dojo.contracts.attention import SoftmaxContract, one_value
 from dojo.contracts.checks.assertions import assert_raises, fail
 from dojo.contracts.harness import core, robust
-from dojo.contracts.layers import silenced, very_low_scores
+from dojo.contracts.layers import POST_NORM_TOPICS, silenced, very_low_scores
 
 WAYS = (
     (oracles.sinusoids, oracles.library, oracles.library_layer_norm, oracles.library_feed_forward),
@@ -81,6 +81,12 @@ class TestSeq2SeqTransformer(NormedContract, DropoutContract, SoftmaxContract):
         "all_is_padding": {"padding": torch.zeros(2, 7, dtype=torch.bool)},
     }
     hard_cases = {"small_sums_at_every_norm": quiet_norms, "scores_far_below_zero": far_below_zero}
+    holds = POST_NORM_TOPICS | {
+        "Causal": ("test_a_later_token",),
+        "Padding": ("test_padding_of_the_source", "test_hard_cases"),
+        "Positions": ("test_positions_beyond", "test_any_leading", "test_state_dict"),
+        "Errors": ("test_heads_must", "test_longer_sequences"),
+    }
     representative = ("two_layers_and_padding", "padding")
     more_shapes = {
         "one_token_of_target": {"tgt": 1, "padding": None},
@@ -88,8 +94,6 @@ class TestSeq2SeqTransformer(NormedContract, DropoutContract, SoftmaxContract):
         "one_entry_one_head": {"batch": 1, "heads": 1, "pairs": 4},
         "a_long_source": {"batch": 1, "src": 307, "heads": 1, "pairs": 3, "longest": 313, "padding": None},
     }
-    # positions that half precision cannot even count, and hardly anything besides
-    precision_sensitive = {"batch": 1, "tgt": 307, "heads": 1, "pairs": 3, "longest": 313, "quiet": 0.1}
     grows = {"head_dim": "pairs"} | {n: n for n in ("batch", "src", "tgt", "heads", "d_ff", "src_vocab", "tgt_vocab")}
     timed = {"src": 48, "tgt": 32, "src_vocab": 97, "tgt_vocab": 89, "heads": 4, "pairs": 8, "d_ff": 96, "longest": 64}
     time_limit = 10.0
