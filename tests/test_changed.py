@@ -43,13 +43,23 @@ def test_what_verdicts_hang_on_is_the_engine_and_pages_are_not(paths: list[str])
     paths += ["dojo/cli/home.py", "dojo/judge/proxy.py"]
     plan = changed.plan(changed.SINCE_MAIN)
     assert (plan.changed, plan.engine) == (frozenset(), ("dojo/judge/proxy.py",))
-    assert "dojo/judge/proxy.py: all answers of every kata are judged" in str(plan)
+    assert plan.judged == {*changed.KATAS}
+    assert "engine            dojo/judge/proxy.py" in str(plan)
+    assert "answers judged    of every kata" in str(plan)
 
 
 def test_where_nothing_changed_one_kata_is_proven_in_turn(paths: list[str]) -> None:
     plan = changed.plan(changed.SINCE_MAIN)
-    assert plan.in_turn == [*changed.KATAS][60 % len(changed.KATAS)]
-    assert f"  in turn  {plan.in_turn}" in str(plan)
+    (name,) = plan.whole
+    assert name == [*changed.KATAS][60 % len(changed.KATAS)]
+    assert f"  everything        of {name}" in str(plan)
+
+
+def test_of_many_that_changed_a_few_are_proven_whole(paths: list[str]) -> None:
+    paths += [f"solutions/{kata.track}/{name}.py" for name, kata in changed.KATAS.items()]
+    plan = changed.plan(changed.SINCE_MAIN)
+    assert plan.judged == plan.changed == {*changed.KATAS}
+    assert changed.FEW <= len(plan.whole) <= changed.FEW + 1
 
 
 def test_without_a_commit_before_everything_counts_as_changed(monkeypatch: pytest.MonkeyPatch) -> None:
