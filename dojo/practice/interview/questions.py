@@ -139,7 +139,7 @@ def _one(card: QuestionCard, screen: Screen) -> Answer | None:
     seconds = time.time() - asked
     if number:
         typed = _compared(number, settings, typed)
-        print(encodable(f"\n{typed}\n", sys.stdout))
+        print("\n" + filled(encodable(typed, sys.stdout), sys.stdout))
     points = "\n".join(f"- {point}" for point in card.question.points)
     screen.markdown(f"{points}\n\n*Source:* {card.question.source}")
     while True:
@@ -157,12 +157,12 @@ def _compared(number: numbers.Number, settings: numbers.Settings, typed: str) ->
     """What was typed, whether it is right, and what is, for these settings."""
     answer = numbers.typed(typed, number.unit)
     given = ", ".join(f"{name} = {numbers.shown(value)}" for name, value in settings.items())
-    right = f"{number.shown(number.value(settings))} for {given}"
+    right = f"{number.shown(number.value(settings))} for {given}, by {number.formula}"
     if answer is None:
-        return f"{typed}{typed and ' is no number: '}it is {right}"
+        return f"{typed} is no number: it is {right}" if typed else f"It is {right}"
     if number.fits(answer, settings):
         return f"{typed} is right: {right}"
-    return f"{typed} is not right: it is {right}, and within {number.percent:g} % would do"
+    return f"{typed} is not right: it is {right}; within {number.percent:g} % would do"
 
 
 def remember(answer: Answer) -> None:
