@@ -39,6 +39,7 @@ from dojo.cli.commands.declared import Command  # noqa: E402
 ENVIRONMENT = ROOT / ".nox" / "dojo"
 PYTHON = ENVIRONMENT / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 CONSTRAINTS = ROOT / "constraints.txt"
+SIDE_BY_SIDE = ("--numprocesses=logical", "--dist=worksteal")
 OFFLINE = re.compile("NewConnectionError|NameResolutionError|Max retries exceeded|Connection to .* timed out")
 # as `lint-imports`, of the interpreter that we use
 LINT_IMPORTS = "from importlinter.cli import lint_imports_command as c; c(['--no-cache', '--no-logo'])"
@@ -82,13 +83,13 @@ def lab(session: nox.Session) -> None:
 @nox.session(python=False)
 def tests(session: nox.Session) -> None:
     """Run the project's own tests (words after -- go to pytest)."""
-    _run(_python(session, "test"), "-m", "pytest", "--numprocesses=logical", "--dist=worksteal", *session.posargs)
+    _run(_python(session, "test"), "-m", "pytest", *SIDE_BY_SIDE, *session.posargs)
 
 
 @nox.session(python=False)
 def proof(session: nox.Session) -> None:
     """Run everything, what `tests` leaves out too (-- --changed: only what proves the katas that changed)."""
-    everything = ("-m", "proof or not proof", "--numprocesses=logical")
+    everything = ("-m", "proof or not proof", *SIDE_BY_SIDE)
     of_all = not any(word.startswith("--changed") for word in session.posargs)  # a cluster's tests are about no kata
     _run(_python(session, "test", *(["cohort"] if of_all else [])), "-m", "pytest", *everything, *session.posargs)
 
