@@ -85,7 +85,7 @@ def may_see(katas: list[Kata]) -> bool:
     if not sys.stdin.isatty():
         raise Trouble(f"{what}: say `--yes` where nobody can be asked. Nothing was planted.")
     try:
-        text = input(f"{what[0].upper()}{what[1:]}. Go on? [y/N] ")
+        text = input(filled(f"{what[0].upper()}{what[1:]}. Go on? [y/N]", sys.stdout) + " ")
     except EOFError:
         text = ""
     return text.strip().lower() in ("y", "yes")
