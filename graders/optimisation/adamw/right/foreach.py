@@ -8,13 +8,17 @@ class AdamW(torch.optim.Optimizer):
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
-        for group in self.param_groups:
-            bad = {k: group[k] for k in ("lr", "eps", "weight_decay") if group[k] < 0}
-            bad.update({"beta": b for b in group["betas"] if b < 0 or b >= 1})
-            if bad:
-                raise ValueError(f"out of range: {bad}")
 
-    def step(self):
+    def add_param_group(self, group):
+        super().add_param_group(group)
+        group = self.param_groups[-1]
+        bad = {k: group[k] for k in ("lr", "eps", "weight_decay") if group[k] < 0}
+        bad.update({"beta": b for b in group["betas"] if b < 0 or b >= 1})
+        if bad:
+            raise ValueError(f"out of range: {bad}")
+
+    def step(self, closure=None):
+        loss = None if closure is None else closure()
         with torch.no_grad():
             for group in self.param_groups:
                 active = [p for p in group["params"] if p.grad is not None]
@@ -28,6 +32,7 @@ class AdamW(torch.optim.Optimizer):
                         t,
                         **{k: v for k, v in group.items() if k != "params"},
                     )
+        return loss
 
     def together(self, params, t, lr, betas, eps, weight_decay, **_):
         work = [p if p.dtype == torch.float64 else p.float() for p in params]
