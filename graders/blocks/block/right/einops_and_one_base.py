@@ -1,7 +1,7 @@
 """One base class holds parts by einops; the two orders are two lines each."""
 
 # with attention/gqa/einops_groups
-# with basics/rmsnorm/einops_reduce
+# with basics/rmsnorm/llama
 # with feedforward/swiglu/einops_and_own_backward
 
 
