@@ -1,8 +1,8 @@
 """The usual Llama: norm and softmax in float32, half-split rotation, keys repeated for their group."""
 
 # with attention/causal_attention/rotate_half_of_permuted
-# with basics/rmsnorm/float_idiom
-# with feedforward/swiglu/float_idiom
+# with basics/rmsnorm/llama
+# with feedforward/swiglu
 
 
 class Layer(nn.Module):
