@@ -1,13 +1,21 @@
 """Measured, not derived: one layer on the meta device, counted by numel and by torch's FlopCounterMode."""
 
+from dataclasses import dataclass
+
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-# with accounting/accounting/straight
 
-
-class Config(Config):
-    """The given one, which refuses what cannot be built."""
+@dataclass(frozen=True)
+class Config:
+    vocab_size: int
+    d_model: int
+    num_layers: int
+    num_heads: int
+    d_ff: int
+    num_kv_heads: int | None = None
+    gated: bool = True
+    tied: bool = False
 
     def __post_init__(self):
         kv = kv_heads(self)
