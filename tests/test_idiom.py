@@ -113,6 +113,16 @@ def test_each_idiom_is_held(made: Subject, names: set[str]) -> None:
     assert all("test_idiom.py:" in seen[name] for name in names & {"no wait for the device"})
 
 
+def test_a_call_without_operations_breaks_no_graph_and_a_loop_that_does_is_told() -> None:
+    def loops(x: Tensor) -> Tensor:
+        for _ in range(2):
+            x = x * x.sum().item()
+        return x
+
+    assert not idiom.no_graph_break(subject(lambda: lambda x: x))
+    assert "within a loop" in idiom.no_graph_break(subject(lambda: loops))
+
+
 @pytest.mark.parametrize("method", [Tensor.tolist, Tensor.cpu], ids=["tolist", "cpu"])
 def test_a_copy_to_the_host_is_a_wait(method: Callable) -> None:
     def copies(x: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ import torch
 import torch._dynamo
 from torch import Tensor, nn
 from torch._dynamo.eval_frame import _debug_get_cache_entry_list
+from torch._dynamo.utils import counters
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -73,6 +74,7 @@ def _place(step: tuple[FrameType, int]) -> tuple[str, int]:
 def no_graph_break(subject: Subject) -> str:
     """Each break ends a compiled graph: kernels are not fused across it, and CUDA graphs do not capture it."""
     torch._dynamo.reset()
+    counters.clear()
     callee, graphs = subject.make(None), []
 
     def keep(graph: Any, inputs: Any) -> Callable[..., Any]:
@@ -85,6 +87,8 @@ def no_graph_break(subject: Subject) -> str:
     torch._dynamo.reset()
     if traced and len(graphs) == 1 and not graphs[0].compile_subgraph_reason.graph_break:
         return ""
+    if not graphs and counters["frames"]["total"] == counters["frames"]["ok"] > 0:
+        return ""  # a call without operations, as one in evaluation may be
     breaks = [each.compile_subgraph_reason for each in graphs if each.compile_subgraph_reason.graph_break]
     reasons = [
         subject.at((frame.filename, frame.lineno) for frame in each.user_stack) + each.reason.partition("\n")[0]
