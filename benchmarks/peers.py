@@ -159,6 +159,12 @@ def softmax(m: ModuleType, n: int) -> Work:
     return Work(m.softmax, lambda x: torch.softmax(x, -1), (torch.randn(n, 1024),))
 
 
+@peer("dropout", "a product with the mask")
+def dropout(m: ModuleType, n: int) -> Work:
+    drawn = torch.rand(n, 1024)
+    return Work(lambda x: m.dropout(x, drawn), lambda x: x * (drawn >= 0.5) * 2.0, (torch.randn(n, 1024),))
+
+
 @peer("activations", "torch.sigmoid")
 def sigmoid(m: ModuleType, n: int) -> Work:
     return Work(m.sigmoid, torch.sigmoid, (torch.randn(n, 1024),))
