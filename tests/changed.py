@@ -32,7 +32,8 @@ ENGINE = (
     "pyproject.toml",
     "tests/test_graders.py",
 )
-JUDGE = "test_graders"  # the module whose tests judge answers of every kata
+JUDGES = ("test_graders", "test_idiom")  # the modules whose tests judge answers of every kata
+LIBRARIES = "conformance"  # the folder of tests that hold solutions against libraries
 FEW = 3  # of which everything is proven
 
 
@@ -63,8 +64,9 @@ class Plan:
     def wants(self, item: pytest.Item) -> bool:
         """Whether a test is part of the proof."""
         about = katas_of(item)
-        judges = Path(item.path).stem == JUDGE and item.get_closest_marker("proof") is not None
-        return bool(about & self.whole or (judges and about & self.judged))
+        judges = Path(item.path).stem in JUDGES and item.get_closest_marker("proof") is not None
+        conforms = Path(item.path).parent.name == LIBRARIES
+        return bool(about & self.whole or (judges and about & self.judged) or (conforms and self.judged))
 
     def __str__(self) -> str:
         files = f"{', '.join(self.engine[:3])}{' …' * (len(self.engine) > 3)}"
