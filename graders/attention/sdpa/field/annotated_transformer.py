@@ -1,4 +1,5 @@
-# robust: -1e9 hides nothing where a row is all hidden, and overflows in float16.
+# robust: Masked rows, Half precision: at -1e9 such a row is the mean of what it must not see, and float16 does not hold
+# -1e9, so that a masked call raises.
 """The annotated transformer's function: masked scores at -1e9, softmax in the dtype of the inputs."""
 
 import math

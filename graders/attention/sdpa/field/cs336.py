@@ -1,4 +1,5 @@
-# robust: a query that may attend to nothing gets nan.
+# robust: Masked rows, Half precision: -inf makes such a row nan, and exponentials are summed in half precision. One
+# padded row spoils a whole batch's gradients, and weights that do not sum to 1 scale every value.
 """In the style of CS336: einsum over named axes, -inf for what is hidden, a softmax of one's own."""
 
 import math
