@@ -4,37 +4,18 @@
 # $$\mathrm{head}_h = \mathrm{softmax}\!\left(\frac{Q_h K_h^\top}{\sqrt{d}}\right) V_h, \qquad
 # \mathrm{out} = [\mathrm{head}_0, \dots, \mathrm{head}_{H-1}]\, W_O^\top$$
 #
-# Each token asks a question, its query. It compares the query with the keys of all tokens,
-# and takes a weighted mean of their values.
-# Several heads do this side by side, each on its own slice of `head_dim = d_model / num_heads` entries.
+# Each token compares its query with the keys of all tokens and takes the weighted mean of their values. Several heads
+# do so side by side, each with its own block of $d$ = `head_dim` = `d_model / num_heads` entries.
 #
 # **Write** `MultiHeadAttention(d_model, num_heads, *, device=None, dtype=None)` with
-# `forward(x, context=None, mask=None)`.
+# `forward(x, context=None, mask=None)`, from `(batch, q_len, d_model)` to the same shape. Keys and values come from
+# `context`, `(batch, k_len, d_model)`, or without one from `x`. `mask` is boolean, True = may attend, and broadcasts
+# against `(batch, num_heads, q_len, k_len)`.
 #
-# - **Queries** come from `x`, of shape `(batch, q_len, d_model)`.
-# - **Keys and values** come from `context`, of shape `(batch, k_len, d_model)`. Without a context they come from `x`.
-# - **The result** has shape `(batch, q_len, d_model)`.
-# - **Parameters**, and no others: `q_proj.weight`, `k_proj.weight`, `v_proj.weight`, `o_proj.weight`, each
-#   `(d_model, d_model)`, stored `(out_features, in_features)`. No biases. `nn.Linear(bias=False)` is allowed.
-#   Initialise them as you like.
-# - **Heads.** Head `h` owns the rows `h * head_dim ... (h + 1) * head_dim - 1` of the query, key and value weights.
-#   Its output stands in the same places when the heads are joined.
-# - **Scale.** $d$ in the formula is `head_dim`.
-# - **`mask`** is boolean, True = may attend. It broadcasts against `(batch, num_heads, q_len, k_len)`. It has two to
-#   four dimensions: `(q_len, k_len)` and `(batch, 1, 1, k_len)` are common. A masked key has no influence, however
-#   large or small the scores are.
-# - **A query that may attend to nothing** gets exact zeros, and all gradients stay finite.
-# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 softmax is computed in float32. The
-#   scores before it and the weights after it may be rounded to the dtype of the inputs, as Llama does. float64 in,
-#   float64 out; float32 accuracy is enough.
-# - **Errors.** If `d_model` is not a multiple of `num_heads`: a `ValueError` that holds both, when the module is built
-#   or called.
-# - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over heads or batch.
-# - **Not graded**: masks of one dimension or of another dtype than bool, inputs of another dtype than the parameters,
-#   and `num_heads` below 1.
+# `q_proj`, `k_proj`, `v_proj` and `o_proj` have weights `(d_model, d_model)` and no biases; `nn.Linear` is allowed.
+# Head `h` is the `h`-th block of queries, keys, values and of the joined result.
 #
-# Not allowed: `nn.MultiheadAttention`, and fused attention such as `F.scaled_dot_product_attention`.
-# `torch.softmax` is allowed.
+# Not allowed: `nn.MultiheadAttention` and fused attention, such as `F.scaled_dot_product_attention`.
 #
 # **Example.** `d_model = 2`, `num_heads = 2`, all four weights the identity, and two tokens: $x = ((0, 1), (1, 1))$.
 # Each head sees one entry of each token. Head 0 sees 0 and 1.
@@ -46,6 +27,17 @@
 # [arXiv:1706.03762](https://arxiv.org/abs/1706.03762).
 #
 # House rules hold: docs/house_rules.md.
+
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Masks, Masked rows, Half precision, Errors</summary>
+#
+# - **Masks.** They have two to four dimensions, and may differ from head to head. A masked key has no influence,
+#   however large or small the scores are.
+# - **Masked rows.** For a query that may attend to nothing a head gives exact zeros, and all gradients stay finite.
+# - **Half precision.** Softmax in float32. Scores and weights may be rounded to the dtype of the inputs, as Llama does.
+# - **Errors.** `d_model` no multiple of `num_heads`, at construction or at the call.
+#
+# </details>
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -63,6 +55,7 @@
 import math
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -71,8 +64,8 @@ from torch import Tensor, nn
 class MultiHeadAttention(nn.Module):
     """Attention of x to itself or to a context, in parallel heads.
 
-    Scores, softmax and weighted mean are computed in float32 at least. Raises ValueError if the heads do not divide
-    d_model. Vaswani et al. 2017, arXiv:1706.03762, section 3.2.2.
+    Softmax is computed in float32 at least. Raises ValueError if the heads do not divide d_model. Vaswani et al. 2017,
+    arXiv:1706.03762, section 3.2.2.
     """
 
     def __init__(self, d_model: int, num_heads: int, *, device=None, dtype=None):

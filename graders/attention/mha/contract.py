@@ -14,6 +14,12 @@ def cross_attention(d: Draw, q_len: int, k_len: int, *mask: int) -> Call:
 class TestMultiHeadAttention(AttentionContract):
     name = "MultiHeadAttention"
     ban = FUSED
+    holds = {
+        "Masks": ("test_no_key_behind", "test_hard_cases"),
+        "Masked rows": ("test_a_query_that_may",),
+        "Half precision": ("test_half_precision", "test_softmax_is", "test_float16"),
+        "Errors": ("test_heads_must",),
+    }
     cases = {
         "a_context_as_long_as_the_queries": lambda d: cross_attention(d, 5, 5),
         "a_context": lambda d: cross_attention(d, 5, 7),

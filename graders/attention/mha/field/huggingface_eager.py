@@ -1,4 +1,4 @@
-# robust: a query that may attend to nothing gets the mean of the values.
+# robust: Masked rows: such a query gets the mean of the values it must not see, so padding leaks without a trace.
 """Hugging Face's eager attention: scores in the input's dtype, an additive mask of finfo.min, softmax in float32."""
 
 import torch
