@@ -4,36 +4,15 @@
 # $$\mathrm{head}_h = \mathrm{softmax}\!\left(\frac{Q_h K_{g(h)}^\top}{\sqrt{d}}\right) V_{g(h)}, \qquad
 # g(h) = \left\lfloor \frac{h}{H / G} \right\rfloor$$
 #
-# There are $H$ query heads and $G$ key/value heads.
-# Each key/value head serves a group of $H / G$ **neighbouring** query heads.
-# With $G = H$ this is multi-head attention, with $G = 1$ multi-query attention.
+# There are $H$ query heads and $G$ key/value heads, each of which serves a group of $H / G$ neighboring query heads.
+# The KV cache is $H / G$ times smaller than in multi-head attention, $G = H$; multi-query attention has $G = 1$.
 #
 # **Write** `GroupedQueryAttention(d_model, num_heads, num_kv_heads, *, device=None, dtype=None)` with
-# `forward(x, mask=None)`.
+# `forward(x, mask=None)`, from `(batch, seq, d_model)` to the same shape. `mask` is boolean, True = may attend, and
+# broadcasts against `(batch, num_heads, seq, seq)`.
 #
-# - **`x`** has shape `(batch, seq, d_model)`; the result has the same. Queries, keys and values all come from `x`.
-# - **`head_dim`** is `d_model / num_heads`. It is the $d$ of the formula.
-# - **Parameters**, and no others, stored `(out_features, in_features)`, without biases:
-#   - `q_proj.weight` and `o_proj.weight`, each `(d_model, d_model)`;
-#   - `k_proj.weight` and `v_proj.weight`, each `(num_kv_heads * head_dim, d_model)`.
-#
-#   `nn.Linear(bias=False)` is allowed. Initialise them as you like.
-# - **Heads.** Query head `h` owns the rows `h * head_dim ... (h + 1) * head_dim - 1` of the query weight.
-#   Key/value head `g` owns the rows `g * head_dim ... (g + 1) * head_dim - 1` of the key and value weights.
-#   Query head `h` reads key/value head `h // (num_heads // num_kv_heads)`.
-#   Its output stands in the places of its rows when the heads are joined.
-# - **`mask`** is boolean, True = may attend. It broadcasts against `(batch, num_heads, seq, seq)` and has two to four
-#   dimensions. It may differ from query head to query head. A masked key has no influence, however large or small the
-#   scores are.
-# - **A query that may attend to nothing** gets exact zeros, and all gradients stay finite.
-# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 softmax is computed in float32. The
-#   scores before it and the weights after it may be rounded to the dtype of the inputs, as Llama does. float64 in,
-#   float64 out; float32 accuracy is enough.
-# - **Errors.** If `num_heads` is not a multiple of `num_kv_heads`, or `d_model` is not a multiple of `num_heads`: a
-#   `ValueError` that holds both numbers, when the module is built or called.
-# - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over heads, groups or batch.
-# - **Not graded**: masks of one dimension or of another dtype than bool, inputs of another dtype than the parameters,
-#   and heads below 1.
+# `q_proj` and `o_proj` have weights `(d_model, d_model)`, `k_proj` and `v_proj` `(num_kv_heads * head_dim, d_model)`
+# with $d$ = `head_dim` = `d_model / num_heads`; no biases. Each head is a block of neighboring rows.
 #
 # No operation is forbidden, but the point is to write attention out.
 #
@@ -47,6 +26,17 @@
 #
 # House rules hold: docs/house_rules.md.
 
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Masks, Half precision, Errors</summary>
+#
+# - **Masks.** They have two to four dimensions, and may differ from query head to query head. A masked key has no
+#   influence, however large or small the scores are.
+# - **Half precision.** Softmax in float32. Scores and weights may be rounded to the dtype of the inputs, as Llama does.
+# - **Errors.** `d_model` no multiple of `num_heads`, `num_heads` no multiple of `num_kv_heads`, at construction or at
+#   the call.
+#
+# </details>
+
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
 # num_heads, num_kv_heads, values = 4, 2, (5, 7)  # a value for each group
@@ -58,16 +48,17 @@
 import math
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 
 # %%
 class GroupedQueryAttention(nn.Module):
-    """Self-attention in which each key/value head serves a group of neighbouring query heads.
+    """Self-attention in which each key/value head serves a group of neighboring query heads.
 
-    Scores, softmax and weighted mean are computed in float32 at least. Raises ValueError if num_heads does not divide
-    d_model, or num_kv_heads does not divide num_heads. Ainslie et al. 2023, arXiv:2305.13245.
+    Softmax is computed in float32 at least. Raises ValueError if num_heads does not divide d_model, or num_kv_heads
+    does not divide num_heads. Ainslie et al. 2023, arXiv:2305.13245.
     """
 
     def __init__(self, d_model: int, num_heads: int, num_kv_heads: int, *, device=None, dtype=None):

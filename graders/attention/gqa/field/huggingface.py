@@ -1,4 +1,3 @@
-# robust: a query that may attend to nothing gets the mean of the values.
 """Hugging Face's eager attention with groups: repeat_kv on the head axis, a mask of finfo.min, softmax in float32."""
 
 import torch

@@ -1,4 +1,4 @@
-# robust: a query that may attend to nothing gets nan, and refusals are assertions.
+# robust: Errors: refusals are assertions, which are gone under `python -O`, and name no number.
 """In the style of Meta's Llama: key heads repeated by expand and reshape, a mask of -inf added, softmax in float32."""
 
 import math
