@@ -4,34 +4,15 @@
 # $$\mathrm{head}_h = \mathrm{softmax}\!\left(\frac{Q_h K^\top}{\sqrt{d}}\right) V, \qquad
 # \mathrm{out} = [\mathrm{head}_0, \dots, \mathrm{head}_{H-1}]\, W_O^\top$$
 #
-# The queries have many heads. The keys and values have **one**, and all query heads share it:
-# note that $K$ and $V$ have no index $h$.
-# The cache of a decoder becomes `num_heads` times smaller, and reading the cache is what makes decoding slow.
+# All query heads share **one** key head and one value head: $K$ and $V$ have no index $h$. The KV cache is `num_heads`
+# times smaller, and reading the cache is what makes decoding slow.
 #
-# **Write** `MultiQueryAttention(d_model, num_heads, *, device=None, dtype=None)` with `forward(x, mask=None)`.
+# **Write** `MultiQueryAttention(d_model, num_heads, *, device=None, dtype=None)` with `forward(x, mask=None)`, from
+# `(batch, seq, d_model)` to the same shape. `mask` is boolean, True = may attend, and broadcasts against
+# `(batch, num_heads, seq, seq)`.
 #
-# - **`x`** has shape `(batch, seq, d_model)`; the result has the same. Queries, keys and values all come from `x`.
-# - **`head_dim`** is `d_model / num_heads`. It is the $d$ of the formula.
-# - **Parameters**, and no others, stored `(out_features, in_features)`, without biases:
-#   - `q_proj.weight` and `o_proj.weight`, each `(d_model, d_model)`;
-#   - `k_proj.weight` and `v_proj.weight`, each `(head_dim, d_model)`.
-#
-#   `nn.Linear(bias=False)` is allowed. Initialise them as you like.
-# - **Heads.** Query head `h` owns the rows `h * head_dim ... (h + 1) * head_dim - 1` of the query weight.
-#   Its output stands in the same places when the heads are joined.
-# - **`mask`** is boolean, True = may attend. It broadcasts against `(batch, num_heads, seq, seq)` and has two to four
-#   dimensions. A masked key has no influence, however large or small the scores are.
-# - **A query that may attend to nothing** gets exact zeros, and all gradients stay finite.
-# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 softmax is computed in float32. The
-#   scores before it and the weights after it may be rounded to the dtype of the inputs, as Llama does. float64 in,
-#   float64 out; float32 accuracy is enough.
-# - **Errors.** If `d_model` is not a multiple of `num_heads`: a `ValueError` that holds both, when the module is built
-#   or called.
-# - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over heads or batch.
-# - **Do not repeat** the keys and values for each head, by `repeat`, `repeat_interleave` or `tile`. Broadcasting serves
-#   all heads: a plain `@` over a head axis of size 1 is right, although PyTorch may copy inside it.
-# - **Not graded**: copies by `expand` and `reshape`, which is what `@` may do; masks of one dimension or of another
-#   dtype than bool, inputs of another dtype than the parameters, and `num_heads` below 1.
+# `q_proj` and `o_proj` have weights `(d_model, d_model)`, `k_proj` and `v_proj` `(head_dim, d_model)` with $d$ =
+# `head_dim` = `d_model / num_heads`; no biases. Each query head is a block of neighboring rows.
 #
 # No operation is forbidden, but the point is to write attention out.
 #
@@ -46,6 +27,17 @@
 # [arXiv:1911.02150](https://arxiv.org/abs/1911.02150).
 #
 # House rules hold: docs/house_rules.md.
+
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Masks, Copies, Half precision, Errors</summary>
+#
+# - **Masks.** They have two to four dimensions, and may differ from head to head. A masked key has no influence,
+#   however large or small the scores are.
+# - **Copies.** Keys and values serve all heads by broadcasting, not by `repeat`, `repeat_interleave` or `tile`.
+# - **Half precision.** Softmax in float32. Scores and weights may be rounded to the dtype of the inputs, as Llama does.
+# - **Errors.** `d_model` no multiple of `num_heads`, at construction or at the call.
+#
+# </details>
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -62,6 +54,7 @@
 import math
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -70,8 +63,8 @@ from torch import Tensor, nn
 class MultiQueryAttention(nn.Module):
     """Self-attention whose query heads all share one key head and one value head.
 
-    Scores, softmax and weighted mean are computed in float32 at least. Raises ValueError if the heads do not divide
-    d_model. Shazeer 2019, arXiv:1911.02150.
+    Softmax is computed in float32 at least. Raises ValueError if the heads do not divide d_model. Shazeer 2019,
+    arXiv:1911.02150.
     """
 
     def __init__(self, d_model: int, num_heads: int, *, device=None, dtype=None):

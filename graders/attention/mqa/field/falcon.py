@@ -1,4 +1,3 @@
-# robust: a query that may attend to nothing gets the mean of the values.
 """In the style of Falcon: one key head beside many query heads, an additive mask, softmax in float32 on the way."""
 
 import math

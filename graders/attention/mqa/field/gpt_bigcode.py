@@ -1,4 +1,3 @@
-# robust: a query that may attend to nothing gets the mean of the values.
 """In the style of GPT-BigCode: heads folded into the query axis, one product of all with the one key head."""
 
 import torch
