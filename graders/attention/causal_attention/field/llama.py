@@ -1,4 +1,5 @@
-# robust: positions of each entry meet the heads' axis, none is checked, refusals are assertions.
+# robust: Positions, Errors: its rows of positions serve the whole batch alone, so a packed batch raises, and refusals
+# are assertions, which are gone under `python -O`.
 """In the style of Meta's Llama: complex frequencies looked up by position, a mask of -inf above the diagonal."""
 
 import math

@@ -1,5 +1,4 @@
-# robust: the rope cache is a buffer, which a cast of the module rounds, and positions below 0 read its end.
-"""In the style of torchtune: a cache of cosines and sines of pairs, turned in float32, and torch's own attention."""
+"""In the style of torchtune: a cache of cosines and sines of pairs, rotated in float32, and torch's own attention."""
 
 import torch
 import torch.nn.functional as F
