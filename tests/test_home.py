@@ -57,7 +57,7 @@ def test_it_shows_where_one_stands_and_fits(terminals, rows: int, columns: int) 
     assert lines[0].startswith(f"dojo  1 of {COUNT} solved, 1 passed")
     assert lines[1].startswith("next  sdpa (planned for today)")
     assert picked(lines) == "sdpa"
-    assert ("basics       ━━╌╌╌╌╌╌╌╌╌╌ 1 of 6" in lines) == (rows == 50)
+    assert ("basics       ━╌╌╌╌╌╌╌╌╌╌╌ 1 of 7" in lines) == (rows == 50)
     if rows >= 24:
         assert "the interview is in 18 days" in lines[0]
         assert "attention    ╌╌╌╌╌╌╌╌╌╌╌╌ 0 of 6" in lines

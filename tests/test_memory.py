@@ -335,7 +335,7 @@ def test_a_pass_says_what_it_took_how_the_track_stands_and_what_comes_next(monke
     katas = catalog.katas()
     remember([attempt("softmax", "failed", at=1e9), attempt("softmax", at=1e9 + 400)])
     told = progress.after_pass(katas["softmax"], katas)
-    assert re.fullmatch(r"7 min, par is 10 · (no|\d+) hints? · basics: 1 of 6 solved", told[0])
+    assert re.fullmatch(r"7 min, par is 10 · (no|\d+) hints? · basics: 1 of 7 solved", told[0])
     assert re.fullmatch(r"  nox -s reveal -- softmax +the explained solution", told[1])
     assert re.fullmatch(r"  nox -s quiz -- softmax +what interviewers ask next", told[2])
     assert re.fullmatch(r"  nox -s show -- \w+ +the kata that comes next", told[3])

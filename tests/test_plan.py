@@ -155,7 +155,7 @@ def test_next_follows_the_plan_and_goes_back_to_the_scheduler_when_it_is_over() 
     assert told(0)[0] == "softmax: planned for today"
     assert told(1)[0] == "softmax: planned for Sun 22 Nov"
     assert len(told(0)) == len({line.split(":")[0] for line in told(0)})
-    assert told(19)[0] == "linear: new; needs no other"
+    assert told(19)[0] == "dropout: new; needs no other"
 
 
 def say(capsys: pytest.CaptureFixture[str], *words: str) -> str:
