@@ -237,10 +237,6 @@ class AttentionContract(SoftmaxContract, HeadsContract):
         return one_value(d, cls.call(d, 1, 1000, heads=2, head_dim=32, logit_scale=0.8))
 
     @classmethod
-    def precision_sensitive(cls, d: Draw) -> Call:
-        return cls.call(d, 2, 5, head_dim=5)
-
-    @classmethod
     def near_300(cls, d: Draw) -> Call:
         # So many keys of about equal weight that a sum of values overflows before it is divided.
         call = cls.call(d, 1, 260, logit_scale=0.02)

@@ -17,7 +17,7 @@ from dojo.contracts.checks.inputs import Call, Draw
 from dojo.contracts.checks.operations import assert_constant_op_count
 from dojo.contracts.checks.parameters import fits, parameters_are, same_shapes
 from dojo.contracts.function import Contract
-from dojo.contracts.harness import Maker, bare, core, fast, robust
+from dojo.contracts.harness import bare, core, fast, robust
 from dojo.judge.proxy import Attempt, Module
 from dojo.verdict.failures import Raised
 
@@ -25,7 +25,6 @@ from dojo.verdict.failures import Raised
 class ModuleContract(Contract):
     """What the house rules ask of a module, besides what they ask of any function."""
 
-    precision_sensitive: Maker  # its positions or constants are more than half precision holds
     needs: ClassVar[dict[str, str]] = Contract.needs | {
         "test_other_weights_give_another_result": "has_parameters",
     }
@@ -37,8 +36,6 @@ class ModuleContract(Contract):
     def complete(cls) -> None:
         super().complete()
         cls.constants = (*cls.constants, *cls.buffers)
-        if hasattr(cls, "precision_sensitive"):
-            cls.precision_sensitive = cls._maker(cls.precision_sensitive)
         cls.has_parameters = bool(next(iter(cls.cases.values()))(Draw(0)).params)
 
     @classmethod
@@ -193,33 +190,6 @@ class ModuleContract(Contract):
         with self.case_context(attempt, label, each):
             got = {"result": module.request(args, kwargs)["value"]}
         self.compare(attempt, draw, label, each, got)
-
-    @robust
-    def test_tables_lose_nothing_when_the_module_is_cast(self, attempt: Attempt, draw: Draw) -> None:
-        """`model.to(torch.bfloat16)` casts every buffer: tables keep 8 bits, and far positions run into one another.
-        Meta's and Hugging Face's own code guard against it, much copied code does not.
-        """
-        half = torch.bfloat16
-        tried = [self.representative_case()]
-        if hasattr(self, "precision_sensitive"):
-            tried.append(("what_half_precision_cannot_hold", type(self).precision_sensitive))
-        for case, make in tried:
-            call = make(draw)
-            low = call.cast(half)
-            here, low_here = call.to(attempt.device), low.to(attempt.device)
-            args, kwargs = self.arguments(here)
-            low_args, low_kwargs = self.arguments(low_here)
-            for label, built in (("after module.to(bfloat16)", {}), ("built with dtype=bfloat16", {"dtype": half})):
-                module = self.build(attempt, call, **built).to(device=attempt.device, dtype=half).eval()
-                with self.case_context(attempt, f"{case}, {label}", low):
-                    module.load_state_dict(low_here.params)
-                    got = {"result": module.request(low_args, low_kwargs)["value"]}
-                self.compare(attempt, draw, f"{case}, {label}", low, got, half)
-                label = f"{case}, {label}, a call in it and module.to(float32)"
-                with self.case_context(attempt, label, call):
-                    module.to(torch.float32).load_state_dict(here.params)
-                    got = {"result": module.request(args, kwargs)["value"]}
-                self.compare(attempt, draw, label, call, got)
 
     @robust
     def test_construction_leaves_global_state_alone(self, attempt: Attempt, draw: Draw) -> None:

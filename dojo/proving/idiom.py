@@ -181,9 +181,7 @@ _SORTED = dict.fromkeys(_CHECKED, "each expert takes its tokens by nonzero")
 EXEMPT: dict[str, dict[str, str]] = {
     "absolute_positions": _TABLES,
     "rope": _CHECKED | _TABLES,
-    "causal_attention": _CHECKED | _TABLES,
     "lm": _TABLES,
-    "seq2seq": _TABLES,
     "cross_entropy": _CHECKED,
     "lm_loss": _COUNTED,
     "sampling": _CHECKED,

@@ -78,7 +78,7 @@
 
 # %% [markdown] tags=["hint"]
 # The padding of the source is used twice: in every encoder layer, and in the cross-attention of every decoder layer.
-# Keep the table as a plain float64 attribute, since a cast of the model rounds buffers, and move it when you use it.
+# Keep the table as a buffer with `persistent=False`: it follows the model to its device, and no state dict holds it.
 
 # %%
 import math
@@ -182,8 +182,8 @@ def sinusoids(max_len: int, d_model: int) -> Float[Tensor, "max_len d_model"]:
     """Sines in even and cosines in odd columns, in float64."""
     if d_model % 2 != 0:
         raise ValueError(f"d_model {d_model} is odd: sines and cosines come in pairs")
-    position = torch.arange(max_len, dtype=torch.float64)
-    frequency = 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    position = torch.arange(max_len, dtype=torch.float64, device="cpu")
+    frequency = 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64, device="cpu") / d_model)
     angles = torch.outer(position, frequency)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
 
@@ -215,8 +215,8 @@ class Seq2SeqTransformer(nn.Module):
     ):
         ### BEGIN SOLUTION
         super().__init__()
-        # A plain attribute, not a buffer: `model.to(torch.bfloat16)` would round a buffer.
-        self.table = sinusoids(max_len, d_model).to(device)
+        self.max_len = max_len
+        self.register_buffer("table", torch.empty(max_len, d_model, device=device), persistent=False)
         self.src_embedding = nn.Embedding(src_vocab, d_model, device=device, dtype=dtype)
         self.tgt_embedding = nn.Embedding(tgt_vocab, d_model, device=device, dtype=dtype)
         self.dropout = nn.Dropout(dropout)
@@ -224,6 +224,11 @@ class Seq2SeqTransformer(nn.Module):
         self.encoder_layers = nn.ModuleList(EncoderLayer(*sizes, device=device, dtype=dtype) for _ in range(num_layers))
         self.decoder_layers = nn.ModuleList(DecoderLayer(*sizes, device=device, dtype=dtype) for _ in range(num_layers))
         self.lm_head = nn.Linear(d_model, tgt_vocab, bias=False, device=device, dtype=dtype)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Fill the table, which no state dict holds."""
+        self.table.copy_(sinusoids(*self.table.shape))
         ### END SOLUTION
 
     def forward(
@@ -246,10 +251,9 @@ class Seq2SeqTransformer(nn.Module):
 
     ### BEGIN SOLUTION
     def embed(self, embedding: nn.Embedding, ids: Int[Tensor, "batch seq"]) -> Float[Tensor, "batch seq d_model"]:
-        seq, longest = ids.shape[1], self.table.shape[0]
-        if seq > longest:
-            raise ValueError(f"{seq} tokens in a row, but the model was built for max_len {longest}")
-        self.table = self.table.to(ids.device)
+        seq = ids.shape[1]
+        if seq > self.max_len:
+            raise ValueError(f"{seq} tokens in a row, but the model was built for max_len {self.max_len}")
         tokens = embedding(ids)
         acc = torch.promote_types(tokens.dtype, torch.float32)
         placed = tokens.to(acc) * math.sqrt(tokens.shape[-1]) + self.table[:seq].to(acc)
@@ -270,7 +274,8 @@ class Seq2SeqTransformer(nn.Module):
 # **Padding of the target needs no mask.** It stands at the end, where the causal mask hides it from all real tokens.
 # The loss ignores it.
 #
-# **The table is float64** until it meets the embeddings: angles of thousands of radians need it.
+# **The table is a buffer that no state dict holds**, and `reset_parameters` fills it again after `to_empty`. Angles of
+# thousands of radians are computed in float64, once.
 #
 # **What it costs.** Two FLOPs for each weight of a stack and token of it, and the head's $2 n d V$. The base model of
 # 2017 has 44 million weights in its layers, 19 in the encoder and 25 in the decoder, and 19 million more in each table
