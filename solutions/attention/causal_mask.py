@@ -22,22 +22,11 @@
 #
 # $$\mathrm{mask}_{ij} = \big[\, j \le (k\_len - q\_len) + i \,\big]$$
 #
-# A language model must not look ahead. The mask says which key each query may see: True means it may.
+# A language model must not look ahead. The mask says which keys a query may attend to: itself and what came before.
 #
-# There may be more keys than queries. This happens when a cache holds the keys of earlier tokens
-# and only the newest tokens are queries. The queries are then the **last** `q_len` of `k_len` positions.
-# Query `i` stands at position `k_len - q_len + i`. It sees every key up to and including its own position.
-#
-# **Write** `causal_mask(q_len, k_len=None, *, device=None)`.
-#
-# - **Result:** a boolean tensor of shape `(q_len, k_len)` on `device`. `k_len` defaults to `q_len`.
-# - **`q_len = 0`** gives an empty mask of shape `(0, k_len)`.
-# - **A negative length, or `k_len < q_len`,** is a `ValueError` whose message holds the offending values: the negative
-#   length, or both lengths where neither is negative.
-# - **No loops.** The number of tensor operations does not grow with the lengths. The computation stays in PyTorch,
-#   without NumPy, and no intermediate tensor is much larger than the mask.
-# - **Each call** gives a mask of its own, which the caller may overwrite.
-# - **Not graded:** which of two negative lengths is named.
+# **Write** `causal_mask(q_len, k_len=None, *, device=None)`: a boolean tensor of shape `(q_len, k_len)` on `device`,
+# True = may attend. `k_len` defaults to `q_len`. With more keys than queries, as with a KV cache, the queries are the
+# **last** `q_len` of the `k_len` positions.
 #
 # **Example.** `causal_mask(2, 4)`: query 0 stands at position 2, query 1 at position 3.
 #
@@ -45,6 +34,10 @@
 # [[True, True, True, False],
 #  [True, True, True, True ]]
 # ```
+
+# %% [markdown] tags=["contract"]
+# - **Alignment.** At the bottom right: the last query sees all keys, whatever the two lengths.
+# - **Device.** The mask is made on `device`, which may be a string or `meta`.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -73,15 +66,9 @@ from torch import Tensor
 def causal_mask(
     q_len: int, k_len: int | None = None, *, device: torch.device | str | None = None
 ) -> Bool[Tensor, "q_len k_len"]:
-    """True where a query may attend to a key: up to its own position, the queries being the last of the keys.
-
-    Raises ValueError for a negative length, or if there are fewer keys than queries.
-    """
+    """True where a query may attend to a key: up to its own position, the queries being the last of the keys."""
     ### BEGIN SOLUTION
-    if k_len is None:
-        k_len = q_len
-    if q_len < 0 or k_len < q_len:
-        raise ValueError(f"need 0 <= q_len <= k_len, got q_len {q_len} and k_len {k_len}")
+    k_len = q_len if k_len is None else k_len
     offset = k_len - q_len
     query_position = torch.arange(q_len, device=device) + offset
     key_position = torch.arange(k_len, device=device)
@@ -92,23 +79,24 @@ def causal_mask(
 # %% [markdown] tags=["solution"]
 # ## Why it is done this way
 #
-# The code is the definition: two positions, one comparison. Without the offset the mask is right for training,
-# where `k_len = q_len`, and wrong for decoding: a single new query would see only the first key.
+# The code is the definition: two positions, one comparison. Without the offset the mask is right for training, where
+# `k_len = q_len`, and wrong for decoding: a single new query would see the first key alone.
 #
-# **What it costs.** $O(q_{\mathrm{len}}\, k_{\mathrm{len}})$ time and as many bytes, one for each entry: 17 MB for
-# 4,096 tokens.
+# **What it costs.** One byte an entry: 17 MB for 4,096 tokens, 17 GB for 131,072. So at length nobody makes it: a fused
+# kernel compares the two indices in registers and skips the tiles above the diagonal, which saves nearly half of the
+# FLOPs of a prefill. A mask tensor has to be read from HBM and can rule out the fastest kernel.
 #
 # ## The other formulation
 #
-# `torch.ones(q_len, k_len, dtype=torch.bool, device=device).tril(diagonal=k_len - q_len)` gives the same mask.
-# It is a line shorter, and easier to get wrong: `tril` or `triu`, diagonal 0 or 1, which side the offset goes.
+# `torch.ones(q_len, k_len, dtype=torch.bool, device=device).tril(diagonal=k_len - q_len)` gives the same mask. It is a
+# line shorter, and easier to get wrong: `tril` or `triu`, diagonal 0 or 1, which side the offset goes.
 #
 # ## The usual mistakes
 #
-# - Aligning the top left corners instead of the bottom right ones. PyTorch's `is_causal=True` aligns the top left.
+# - Aligned at the top left, as PyTorch's `is_causal=True` is.
 # - `<` instead of `<=`. A token then cannot see itself, and the first query sees nothing.
-# - The opposite meaning of True. `nn.MultiheadAttention` reads True as *blocked*;
-#   `F.scaled_dot_product_attention`, and this house, read it as *may attend*.
+# - The opposite meaning of True. `nn.MultiheadAttention` reads True as *blocked*; `F.scaled_dot_product_attention`, and
+#   this house, read it as *may attend*.
 # - A mask made on the CPU for scores on the GPU.
 
 # %% tags=["active-ipynb", "solution"]
@@ -125,21 +113,44 @@ def causal_mask(
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# ### Why is the mask aligned at the bottom right when a cache holds earlier keys?
+# ### Why is the mask aligned at the bottom right when a KV cache holds earlier keys?
 #
 # - The queries are the newest positions: query $i$ stands at $k_{\mathrm{len}} - q_{\mathrm{len}} + i$.
 # - With one query it is a row of True, so decoding needs no mask at all.
 # - PyTorch's `is_causal=True` aligns at the top left. One new query would then see the first key alone.
-# - For a chunk of a prompt behind a cache both differ, and no shape reveals it.
+# - For a chunk of a prompt after a cache both differ, and no shape reveals it.
 #
 # Source: PyTorch documentation of `F.scaled_dot_product_attention`,
 # https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html.
+#
+# ### How many bytes is the mask of `seq` tokens, added to the scores as a bias of `size` bytes an entry?
+#
+# - Size times the square of the length, for one head and entry of the batch: it broadcasts over them, or should.
+# - As booleans a quarter of float32: 1.07 GB at 32,768 tokens.
+# - A kernel compares the two indices on the fly and stores nothing. Only tiles on the diagonal need the comparison.
+# - A profiler shows a mask tensor by another kernel's name, and by the bytes that it reads.
+#
+# Answer: `size * seq**2` bytes, within 5 %. Settings: `seq` 4096, 32768, 131072; `size` 2, 4.
+#
+# Source: Dao 2023, section 3.1, arXiv:2307.08691.
+#
+# ### A prefill in chunks: what percent of the mask is True for `q_len` queries at the end of `k_len` keys?
+#
+# - Query $i$ sees $k_{\mathrm{len}} - q_{\mathrm{len}} + i + 1$ keys, on average
+#   $k_{\mathrm{len}} - (q_{\mathrm{len}} - 1)/2$.
+# - All at once it is half: that is what skipping tiles saves. A short chunk after a long cache saves nearly nothing.
+# - All chunks together still compute the one triangle of the whole prompt.
+#
+# Answer: `100 * (1 - (q_len - 1) / (2 * k_len))` percent, within 2 %. Settings: `q_len` 512, 2048, 8192; `k_len` 8192,
+# 16384.
+#
+# Source: Agrawal et al. 2023, arXiv:2308.16369.
 #
 # ### The diagonal is off by one. How would you notice?
 #
 # - One too many: each token sees the next one, which is its own target. The loss falls far below any sensible value,
 #   and generation is noise.
-# - One too few: the first row has no key and gives nan, or zeros if dead rows are handled.
+# - One too few: the first row has no key and gives nan, or zeros if such rows are handled.
 # - The test: change token $t$ and compare. Outputs before $t$ must not move, the output at $t$ must.
 #
 # Source: Vaswani et al. 2017, section 3.2.3, arXiv:1706.03762.
@@ -148,31 +159,11 @@ def causal_mask(
 #
 # - Padding: `causal & padding[:, None, None, :]`, of shape `(batch, 1, q_len, k_len)`. Padding at the end needs no mask
 #   but in the loss.
-# - Padding on the left makes dead rows: its own tokens see nothing.
+# - Padding on the left makes rows that may attend to nothing.
 # - Packing: and it with `document[:, None] == document[None, :]`, which makes blocks along the diagonal.
 # - Kernels for variable lengths take the borders of the documents instead of a mask.
 #
 # Source: Krell et al. 2021, arXiv:2107.02027.
-#
-# ### How would you add a window of w tokens?
-#
-# - And it with `key_position > query_position - w`: each query sees itself and $w - 1$ tokens before.
-# - A decoder then needs a cache of $w$ keys for each layer, whatever the length.
-# - Layers reach further together: after $L$ of them information has come from about $L w$ tokens back.
-#
-# Source: Jiang et al. 2023, section 2, arXiv:2310.06825.
-#
-# ### What does the mask cost, and what do fused kernels do instead?
-#
-# - $q_{\mathrm{len}} \cdot k_{\mathrm{len}}$ bytes as booleans: 17 MB at 4,096 tokens, 1.1 GB at 32,768. As a float32
-#   bias four times that.
-# - A kernel compares the two indices on the fly and stores nothing.
-# - It skips tiles above the diagonal, which saves nearly half of the work. Only tiles on the diagonal need the
-#   comparison.
-# - Handing over a mask tensor can rule out the fastest kernel. A profiler shows another kernel name, and the reads of
-#   the mask.
-#
-# Source: Dao 2023, section 3.1, arXiv:2307.08691.
 #
 # ### Boolean mask or additive bias: what can go wrong?
 #
@@ -183,12 +174,3 @@ def causal_mask(
 #
 # Source: PyTorch documentation of `nn.MultiheadAttention`,
 # https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html.
-#
-# ### What would the mask of a prefix language model look like?
-#
-# - The first $p$ tokens see each other both ways: `causal | (key_position < p)`.
-# - The rest is causal. The loss counts only the tokens after the prefix.
-# - A cache stays right, as the prefix is never computed anew. But each turn of a dialogue that should see itself both
-#   ways must be computed at once.
-#
-# Source: Raffel et al. 2019, section 3.2.1, arXiv:1910.10683.

@@ -24,12 +24,7 @@ class TestCausalMask(GeneratorContract):
             *((300, 301), (1, 1500), (9, 2101)),  # float16 would tell positions apart up to 2,048
         ],
     }
-    edges = {"no queries give an empty mask": [(0,), (0, 0), (0, 5)]}
-    refused = {
-        "k_len below q_len is a ValueError": [(7, 5), (3, 0)],
-        "a negative length is a ValueError": {(-5, -3): ()}
-        | {given: (min(given),) for given in ((-3,), (-3, 5), (-1,), (-1, 4), (2, -1), (0, -4))},
-    }
+    holds = {"Alignment": ("test_a_square_mask", "test_queries_are_the_last"), "Device": ("test_the_mask_is_on",)}
     growth = {"the lengths": lambda n: (n, n + 1)}
     timed = (700, 900)
 

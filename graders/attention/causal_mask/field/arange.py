@@ -1,4 +1,3 @@
-# robust: no length is checked, so a mask of fewer keys than queries is given out.
 """As Hugging Face's mask functions: each key is compared with the position of each query in the cache."""
 
 import torch

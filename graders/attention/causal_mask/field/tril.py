@@ -1,4 +1,3 @@
-# robust: no length is checked, so a mask of fewer keys than queries is given out.
 """As in nanoGPT and Llama: a triangle of ones, moved by the keys that came before."""
 
 import torch
