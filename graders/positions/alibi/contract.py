@@ -28,6 +28,7 @@ class TestAlibiSlopes(GeneratorContract):
         "slopes of powers of two are a geometric series": [(8,), (1,), (2,), (4,), (16,), (64,)],
         "slopes of other numbers follow the paper": [(3,), (12,), (5,), (6,), (7,), (20,), (25,), (71,)],
     }
+    holds = {"Head counts": ("test_slopes_of",)}
 
 
 class TestAlibiBias(GeneratorContract):
@@ -38,5 +39,9 @@ class TestAlibiBias(GeneratorContract):
         "queries are the last of the keys": [(2, 3, 5), (4, 1, 7), (3, 5, 5), (2, 6, 11), (3, 2, 1503), (2, 5, 4101)],
     }
     edges = {"one query and one key": [(2, 1), (1, 1, 1), (3, 1, 2)]}
+    holds = {
+        "Positions": ("test_queries_are_the_last", "test_one_query"),
+        "Both sides": ("test_bias_grows",),
+    }
     growth = {"queries": lambda n: (4, n, 50), "keys": lambda n: (4, 3, n), "heads": lambda n: (n, 3, 5)}
     timed = (8, 250, 300)
