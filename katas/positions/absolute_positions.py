@@ -4,30 +4,14 @@
 # $$y_p = x_p + T_p, \qquad T_{p, 2i} = \sin\!\big(p / 10000^{2i/d}\big), \quad
 # T_{p, 2i+1} = \cos\!\big(p / 10000^{2i/d}\big)$$
 #
-# Attention does not know the order of its tokens. The simplest remedy is to add a vector to each token that says
-# where it stands. In 2017 these vectors were sines and cosines of many speeds. BERT and GPT-2 learned them instead.
+# Attention does not know the order of its tokens. The simplest remedy is to add a vector to each token that says where
+# it stands. In 2017 these vectors were sines and cosines of many speeds. BERT and GPT-2 learned them instead.
 #
-# **Write** two modules, both with `forward(x)`, which adds the first `seq` rows of a table to `x` of shape
-# `(..., seq, d_model)`, with any number of leading dimensions, also none:
+# **Write** two modules whose `forward(x)` adds the first `seq` rows of a table to `x` of shape `(..., seq, d_model)`:
 #
-# - **`SinusoidalPositions(max_len, d_model, *, device=None, dtype=None)`**: the table above, sines in even and
-#   cosines in odd columns. No parameters.
-# - **`LearnedPositions(max_len, d_model, *, device=None, dtype=None)`**: the table is the **parameter** `weight`, of
-#   shape `(max_len, d_model)`, initialised from a normal of mean 0 and standard deviation 0.02, not truncated.
-#
-# - **The sinusoidal table** is made at construction or at each call. It never shows in `state_dict()`. It works on the
-#   device that the module was moved to, and **loses no precision** when the module is cast, as by
-#   `module.to(torch.bfloat16)` or `module.half()`. The module has no parameters, so the argument `dtype` has no effect.
-#   The table may be computed with anything, NumPy included; the sum with `x` stays in PyTorch.
-# - **Dtype.** The result has the dtype of `x`. float64 in, float64 out; float32 accuracy is enough.
-# - **Errors** are `ValueError`s that hold the offending value: an odd `d_model` for sines and cosines, at construction
-#   or at the call; `seq > max_len`, at the call.
-# - **Inputs are not modified**: `x += ...` would change the caller's tensor. They may be non-contiguous or expanded.
-#   Gradients flow to `x` and to `weight`. No loops over positions or columns, neither at the call nor at construction.
-# - **Not graded:** whether float16 and bfloat16 are added in float32 or in their own dtype, an `x` of another dtype
-#   than `weight`, and whether the rows of `weight` are sliced or looked up.
-#
-# No operation is forbidden.
+# - `SinusoidalPositions(max_len, d_model, *, device=None, dtype=None)`: the table above, without parameters;
+# - `LearnedPositions(max_len, d_model, *, device=None, dtype=None)`: the table is the parameter `weight`, of shape
+#   `(max_len, d_model)`.
 #
 # **Example.** With `d_model = 4` the speeds are $1$ and $10000^{-2/4} = 0.01$. Row 0 of the table is $(0, 1, 0, 1)$.
 # Row 2 is $(\sin 2, \cos 2, \sin 0.02, \cos 0.02) = (0.909, -0.416, 0.020, 1.000)$.
@@ -37,6 +21,14 @@
 # [arXiv:1810.04805](https://arxiv.org/abs/1810.04805).
 #
 # House rules hold: docs/house_rules.md.
+
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Far positions, Initialization</summary>
+#
+# - **Far positions.** Angles in float32 at least, in a bfloat16 model too. The sum may be rounded as often as you like.
+# - **Initialization.** `weight` is drawn from a normal of mean 0 and standard deviation 0.02, not truncated.
+#
+# </details>
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -54,11 +46,7 @@ from torch import Tensor, nn
 
 # %%
 class SinusoidalPositions(nn.Module):
-    """Add sines and cosines of the position to x. The table keeps its precision when the module is cast.
-
-    Raises ValueError for an odd d_model and for more than max_len positions. Vaswani et al. 2017, arXiv:1706.03762,
-    section 3.5.
-    """
+    """Add sines and cosines of the position to x. Vaswani et al. 2017, arXiv:1706.03762, section 3.5."""
 
     def __init__(self, max_len: int, d_model: int, *, device=None, dtype=None):
         raise NotImplementedError
@@ -70,7 +58,7 @@ class SinusoidalPositions(nn.Module):
 
 # %%
 class LearnedPositions(nn.Module):
-    """Add a learned vector for each position to x. Raises ValueError for more than max_len positions.
+    """Add a learned vector for each position to x.
 
     The weight is normal with standard deviation 0.02. Devlin et al. 2018, arXiv:1810.04805.
     """
