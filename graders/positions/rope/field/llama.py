@@ -1,4 +1,4 @@
-# robust: no argument is checked, (batch, seq) positions do not line up with heads, a complex view wants dense pairs.
+# robust: Positions: rows of (batch, seq) do not line up with heads: a packed batch raises or takes others' rows.
 """As Llama's own code: one complex table made by `polar`, pairs read by `view_as_complex`; the real form beside it."""
 
 import torch

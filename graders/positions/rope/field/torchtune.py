@@ -1,4 +1,3 @@
-# robust: the cache is a buffer, which module.to(bfloat16) rounds, and no argument is checked.
 """As torchtune and litgpt write it: one cache of cosines and sines in a buffer, pairs stacked."""
 
 import torch
