@@ -4,31 +4,17 @@
 # $$\mathrm{SwiGLU}(x) = W_2 \big( \mathrm{silu}(W_1 x) \odot W_3 x \big), \qquad
 # \mathrm{silu}(z) = z \cdot \sigma(z) = \frac{z}{1 + e^{-z}}$$
 #
-# The feed-forward layer works on each token alone. It widens the token, multiplies two projections entry by entry,
-# and narrows it again. One projection, passed through silu, is a gate for the other.
+# The feed-forward layer of Llama works on each token alone. It widens the vector, lets one projection gate another, and
+# narrows it again.
 #
-# **Write two things.**
+# **Write** `hidden_size(d_model, multiple_of=64)`, the usual width: $\tfrac83 d_{\mathrm{model}}$ rounded to an
+# integer, and that rounded **up** to a multiple of `multiple_of`.
 #
-# `hidden_size(d_model, multiple_of=64)` gives the usual width: $\tfrac{8}{3} d_{\mathrm{model}}$ rounded to an integer,
-# and that rounded **up** to a multiple of `multiple_of`. It takes and returns Python integers (`int`, not `float`).
-# Only multiples of 8 are asked for as `multiple_of`. For them it makes no difference whether the first rounding is up
-# or down.
+# **And** `SwiGLU(d_model, d_ff=None, *, device=None, dtype=None)` with `forward(x)`, from `(..., d_model)` to the same
+# shape. The width is `d_ff`, or `hidden_size(d_model)` without it. The parameters, without biases, are `w1.weight` and
+# `w3.weight`, each `(d_ff, d_model)`, and `w2.weight`, `(d_model, d_ff)`.
 #
-# `SwiGLU(d_model, d_ff=None, *, device=None, dtype=None)` with `forward(x)`.
-#
-# - **`x`** has shape `(..., d_model)`, with any number of leading dimensions, also none. The result has the same.
-# - **`d_ff`** is the inner width, taken as it is given. Without it, it is `hidden_size(d_model)`.
-# - **Parameters**, and no others, stored `(out_features, in_features)`, without biases: `w1.weight` and `w3.weight`,
-#   each `(d_ff, d_model)`, and `w2.weight`, `(d_model, d_ff)`. `nn.Linear(bias=False)` is allowed. Initialise them as
-#   you like.
-# - **The gate is `w1`.** Silu acts on `w1 x`, not on `w3 x`.
-# - **Dtype.** The result has the dtype of the parameters. In half precision silu and the gated product may be computed
-#   in the dtype of `x`. float64 in, float64 out; float32 accuracy is enough.
-# - **Gradients** are finite, also where a gate is far below zero.
-# - **The input is not modified**, and may be non-contiguous or expanded.
-# - **Not graded:** what happens for sizes below 1.
-#
-# No operation is forbidden; `F.silu` is allowed.
+# No operation is forbidden.
 #
 # **Example.** `hidden_size(100)`: $800 / 3 = 266.7$, rounded up 267, and up to a multiple of 64: 320.
 # `hidden_size(768)`: exactly 2048, which is a multiple of 64 already.
@@ -40,6 +26,16 @@
 # [arXiv:2302.13971](https://arxiv.org/abs/2302.13971).
 #
 # House rules hold: docs/house_rules.md.
+
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Gate, Width, Given width</summary>
+#
+# - **Gate.** Silu acts on `w1 x`, not on `w3 x`: a checkpoint depends on it. Gradients are finite far below zero too.
+# - **Width.** `hidden_size` gives an `int` that is exact for every width. `multiple_of` is a multiple of 8; then it
+#   makes no difference whether 8/3 of the width is rounded up or down first.
+# - **Given width.** `d_ff` is taken as it is.
+#
+# </details>
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -60,9 +56,9 @@ from torch import Tensor, nn
 
 # %%
 def hidden_size(d_model: int, multiple_of: int = 64) -> int:
-    """8/3 of d_model, rounded up to an integer and then up to a multiple: the width that costs what 4 · d_model costs.
+    """8/3 of d_model, rounded up to a multiple: the gated width that costs what 4 · d_model costs without a gate.
 
-    Raises ValueError for an argument below 1. Touvron et al. 2023, arXiv:2302.13971, section 2.2.
+    Touvron et al. 2023, arXiv:2302.13971, section 2.2.
     """
     raise NotImplementedError
 

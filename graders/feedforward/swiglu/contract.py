@@ -27,6 +27,7 @@ def hidden(d_model: int, multiple_of: int = 64) -> int:
 class TestHiddenSize(GeneratorContract):
     name = "hidden_size"
     oracle = hidden
+    holds = {"Width": ("test_the_width", "test_it_is_rounded", "test_the_multiple")}
     claims = {
         "the width is eight thirds": [(24, 8), (25, 8), (26, 8), (1, 8), (3000, 8)],
         "it is rounded up to a multiple": [(512, 64), (24, 64), (96, 256), (97, 256), (4096, 256), (7, 40)],
@@ -49,6 +50,10 @@ class TestSwiGLU(ModuleContract):
         "as_wide_inside_as_outside": {"d_ff": 6},
     }
     hard_cases = {"gates_far_from_zero": {"w1": 100.0}}
+    holds = {
+        "Gate": ("test_values_match", "test_hard_cases"),
+        "Given width": ("test_holds_exactly",),
+    }
     more_shapes = {
         "no_leading_dimensions": {"shape": ()},
         "three_leading_dimensions": {"shape": (2, 3, 5)},
