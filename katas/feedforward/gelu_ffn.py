@@ -5,25 +5,13 @@
 # \mathrm{gelu}(z) = z \cdot \tfrac12 \Big(1 + \mathrm{erf}\big(z / \sqrt 2\big)\Big)$$
 #
 # Attention moves information between tokens. The feed-forward layer works on each token alone: it widens the vector,
-# bends it, and narrows it again. It holds about two thirds of the weights of a transformer.
+# applies an activation, and narrows it again. BERT and GPT-2 are built so.
 #
-# **Write** `FeedForward(d_model, d_ff, dropout=0.0, *, device=None, dtype=None)` with `forward(x)`,
-# from `(..., d_model)` to `(..., d_model)`.
+# **Write** `FeedForward(d_model, d_ff, dropout=0.0, *, device=None, dtype=None)` with `forward(x)`, from
+# `(..., d_model)` to the same shape.
 #
-# - **Parameters**, and no others: `fc1.weight` `(d_ff, d_model)`, `fc1.bias` `(d_ff,)`, `fc2.weight` `(d_model, d_ff)`,
-#   `fc2.bias` `(d_model,)`. Initialise them as you like.
-# - **gelu** is the exact function, with erf, not the approximation with tanh.
-# - **Dropout** acts on the hidden vector, after gelu, and **only in training mode**: each entry is set to 0 with
-#   probability `dropout`, and the others are divided by `1 - dropout`. Every call draws anew, and no gradient flows
-#   through an entry that was dropped. In evaluation mode nothing is dropped or scaled. Dropout on the result instead,
-#   after the second layer, as in BERT and GPT-2, is right too.
-# - **`dropout=1.0`** drops every entry: the result and all gradients stay finite.
-# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 gelu is computed in float32.
-#   float64 in, float64 out; float32 accuracy is enough.
-# - **Inputs are not modified**, and may be non-contiguous or expanded. No loops.
-# - **Not graded:** a `dropout` outside 0 to 1.
-#
-# No operation is forbidden.
+# Its parameters are `fc1.weight` `(d_ff, d_model)`, `fc1.bias` `(d_ff,)`, `fc2.weight` `(d_model, d_ff)` and `fc2.bias`
+# `(d_model,)`. No operation is forbidden.
 #
 # **Example.** `d_model = d_ff = 1`, all weights 1, `fc1.bias` 0, `fc2.bias` 0.5. Half of a normal distribution lies
 # below 0 and 0.841 of it below 1. So `gelu(1)` is 0.841 and the layer gives 1.341 for 1. For -1 it gives
@@ -35,6 +23,18 @@
 # https://jmlr.org/papers/v15/srivastava14a.html.
 #
 # House rules hold: docs/house_rules.md.
+
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: GELU, Dropout, Dropout of 1, Half precision</summary>
+#
+# - **GELU.** The exact function with erf, not the tanh approximation.
+# - **Dropout.** In training mode alone, each entry on its own: 0 with probability `dropout`, else divided by
+#   `1 - dropout`. Every call draws anew, and no gradient flows through an entry that was dropped. It acts after gelu,
+#   or after `fc2` as in BERT and GPT-2.
+# - **Dropout of 1.** It drops everything; values and gradients stay finite.
+# - **Half precision.** erf and `1 + erf` in float32. The product with `z` may be rounded once more.
+#
+# </details>
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -53,7 +53,7 @@ from torch import Tensor, nn
 
 # %%
 class FeedForward(nn.Module):
-    """fc2(dropout(gelu(fc1 x))), each token for itself; dropout in training mode alone.
+    """fc2(dropout(gelu(fc1 x))) for each token alone; dropout in training mode alone.
 
     Vaswani et al. 2017, arXiv:1706.03762, section 3.3, with the exact gelu of Hendrycks, Gimpel 2016.
     """

@@ -1,4 +1,4 @@
-# robust: gelu is computed in half precision, where 1 + erf cancels below 0.
+# robust: Half precision: gelu is rounded step by step, and 1 + erf cancels below 0: gates that should be shut stand open.
 """In the manner of BERT: an intermediate and an output step, the output's dense layer followed by dropout."""
 
 import math
