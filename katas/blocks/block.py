@@ -5,43 +5,24 @@
 #
 # $$\text{post:}\quad h = \mathrm{norm}_a(x + \mathrm{attn}(x)), \qquad y = \mathrm{norm}_f(h + \mathrm{ffn}(h))$$
 #
-# A block is attention, which moves information between tokens, and a feed-forward layer, which works on each token.
-# Each is added to its own input. The two blocks differ only in where the normalisation stands:
-# on the branch (pre), or on the sum (post).
+# The two differ only in where the norm stands: on the branch, which leaves the residual stream alone, or on the sum.
 #
-# **Write** `PreNormBlock(d_model, num_heads, d_ff, *, device=None, dtype=None)` and `PostNormBlock` with the same
+# **Write** `PreNormBlock(d_model, num_heads, d_ff, *, device=None, dtype=None)`, and `PostNormBlock` with the same
 # arguments. Both have `forward(x, mask=None)`, from `(batch, seq, d_model)` to the same shape.
 #
-# The parts, with exactly these parameters, stored `(out_features, in_features)`, without biases:
+# The attention is that of **mha**, the feed-forward layer that of **swiglu**, the norms are those of **rmsnorm**, with
+# $\varepsilon = 10^{-5}$. There are no biases:
 #
-# - **`attn`**: multi-head self-attention as in the kata **mha**. `attn.q_proj.weight`, `attn.k_proj.weight`,
-#   `attn.v_proj.weight`, `attn.o_proj.weight`, each `(d_model, d_model)`. Head `h` owns the rows
-#   `h * head_dim ... (h + 1) * head_dim - 1`; the scores are divided by $\sqrt{\text{head\_dim}}$.
-# - **`ffn`**: $W_2(\mathrm{silu}(W_1 x) \odot W_3 x)$ as in **swiglu**. `ffn.w1.weight` and `ffn.w3.weight`, each
-#   `(d_ff, d_model)`; `ffn.w2.weight`, `(d_model, d_ff)`.
-# - **`attn_norm`**, **`ffn_norm`**: $x / \sqrt{\mathrm{mean}(x^2) + \varepsilon} \odot w$ over the last dimension,
-#   with $\varepsilon = 10^{-5}$, as in **rmsnorm**. `attn_norm.weight` and `ffn_norm.weight`, each `(d_model,)`, ones.
+# ```
+# attn.{q_proj, k_proj, v_proj, o_proj}.weight   (d_model, d_model)
+# ffn.{w1, w3}.weight, ffn.w2.weight             (d_ff, d_model), (d_model, d_ff)
+# attn_norm.weight, ffn_norm.weight              (d_model,)
+# ```
 #
-# The stub holds only the two blocks. Write the parts yourself, under any class names, or import your own, for example
-# `from mha import MultiHeadAttention`. Only the names of the parameters count.
+# The stub holds only the blocks: write their parts too, or import your own. No operation is forbidden.
 #
-# - **`mask`** is boolean, True = may attend. It is `(seq, seq)`, or has four dimensions and broadcasts against
-#   `(batch, num_heads, seq, seq)`. In the robust tier it may also be `(num_heads, seq, seq)`, and there may be queries
-#   that attend to nothing: such a query gets exact zeros from the attention, and all gradients stay finite.
-# - **Dtype.** The result has the dtype of the parameters. float64 in, float64 out; float32 accuracy is enough. With
-#   float16 or bfloat16, norms ($300^2$ is beyond float16) and softmax are computed in float32. Scores, weights, silu
-#   and the gated product may each be rounded once more.
-# - **Errors.** If `d_model` is not a multiple of `num_heads`: a `ValueError` that holds both, at construction or at
-#   the call.
-# - **Inputs are not modified**: `x += ...` would change the caller's tensor. They may be non-contiguous or expanded.
-#   No loops over heads or batch.
-#
-# - **Not graded:** masks of one dimension or of another dtype, empty batches, and how matrices are initialised.
-#
-# No operation of PyTorch is forbidden, and the computation stays in it.
-#
-# **Example.** Set `attn.o_proj.weight` and `ffn.w2.weight` to zero: both branches are now silent. Take $x = (3, 4)$.
-# The pre-norm block returns $(3, 4)$. The post-norm block normalises: $\sqrt{(9 + 16)/2} = 3.536$, and it returns
+# **Example.** Set `attn.o_proj.weight` and `ffn.w2.weight` to zero: both branches are silent. Take $x = (3, 4)$. The
+# pre-norm block returns $(3, 4)$. The post-norm block normalizes: $\sqrt{(9 + 16)/2} = 3.536$, and it returns
 # $(0.849, 1.131)$.
 #
 # **Builds on** mha, swiglu, rmsnorm. **Sources:** Xiong et al. 2020: On layer normalization in the transformer
@@ -50,6 +31,18 @@
 #
 # House rules hold: docs/house_rules.md.
 
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Mask, Norms, Half precision, Errors</summary>
+#
+# - **Mask.** Boolean, True = may attend. It broadcasts against `(batch, num_heads, seq, seq)` and has two to four
+#   dimensions. A masked key has no influence, however large or low the scores are. Each call has its own mask.
+# - **Norms.** Their weights start as ones.
+# - **Half precision.** Norms and softmax in float32: $300^2$ is beyond float16. Scores, weights and the gated product
+#   may each be rounded.
+# - **Errors.** `d_model` no multiple of `num_heads`, at construction or at the call.
+#
+# </details>
+
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
 # import math
@@ -57,7 +50,7 @@
 # x = (3.0, 4.0)  # both branches silent
 # root = math.sqrt(sum(v * v for v in x) / len(x))
 # print("pre-norm adds nothing:", x)
-# print("post-norm still normalises:", [round(v / root, 3) for v in x])
+# print("post-norm still normalizes:", [round(v / root, 3) for v in x])
 
 # %%
 import math
@@ -70,7 +63,7 @@ from torch import Tensor, nn
 
 # %%
 class PreNormBlock(nn.Module):
-    """x + attn(norm(x)), then x + ffn(norm(x)). Norms and softmax are computed in float32 at least.
+    """x + attn(norm(x)), then x + ffn(norm(x)). Norms and attention are computed in float32 at least.
 
     Raises ValueError if the heads do not divide d_model. Xiong et al. 2020, arXiv:2002.04745, table 1.
     """

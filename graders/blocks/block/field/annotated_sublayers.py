@@ -1,4 +1,4 @@
-# robust: a query that may attend to nothing averages all values, and float16 does not hold the fill of -1e9.
+# robust: Half precision: float16 does not hold the fill of -1e9, so a mask raises.
 """The annotated transformer: one function of attention, `clones` of a layer, a sublayer connection of each order."""
 
 import copy

@@ -1,4 +1,3 @@
-# robust: a query that may attend to nothing gets nan.
 """Llama's TransformerBlock; the post-norm block has its parts in the older order."""
 
 import math
