@@ -9,9 +9,9 @@
 #     language: python
 #     name: python3
 #   dojo:
-#     title: Counting parameters, operations and bytes
+#     title: Counting parameters, FLOPs and bytes
 #     level: 3
-#     minutes: 25
+#     minutes: 20
 #     builds_on: [lm]
 #     sources:
 #       - "Kaplan et al. 2020: Scaling laws for neural language models, arXiv:2001.08361"
@@ -19,63 +19,55 @@
 # ---
 
 # %% [markdown]
-# # Counting parameters, operations and bytes
+# # Counting parameters, FLOPs and bytes
 #
-# $$\text{a product of } m \times n \text{ by } n \times p \text{ costs } 2mnp \text{ operations}$$
+# $$\text{a product of } m \times n \text{ by } n \times p \text{ costs } 2mnp \text{ FLOPs}$$
 #
-# Before a model is trained, somebody has asked: does it fit, how long does it take, how many users can a device
-# serve? The answers are products of a handful of sizes. Here you work them out for the language model of the kata
-# **lm**.
+# Before a model is trained, somebody asks: does it fit, how long does it take, how many users does a GPU serve? Work
+# it out for the model of **lm**.
 #
-# **Given** is `Config(vocab_size, d_model, num_layers, num_heads, d_ff, num_kv_heads=None, gated=True, tied=False)`.
-# Leave it as it is. `num_kv_heads` None means `num_heads`. **Gated** means SwiGLU, with three matrices of
+# **Given** is `Config`, its sizes. `num_kv_heads` None means `num_heads`. **Gated** means SwiGLU, three matrices of
 # `d_model × d_ff`; otherwise there are two. **Tied** means that embedding and head are one matrix.
 #
 # **Write** three functions:
 #
-# - **`parameter_count(config)`**: the number of parameters, an `int`. Embedding, head, the four projections and the
-#   feed-forward matrices of each layer, two norms for each layer and one at the end, each a vector of `d_model`. No
-#   biases, no parameters for positions.
-# - **`forward_flops(config, seq_len, batch=1)`**: the operations of one forward pass, a dict of numbers:
-#   - `"qkvo"`: the four projections of all layers;
-#   - `"attention"`: queries by keys and weights by values, of all heads and layers, **in full**, not halved for
-#     causality;
-#   - `"ffn"`: the feed-forward matrices of all layers;
-#   - `"lm_head"`: the projection to the vocabulary, at every position;
-#   - `"total"`: their sum. Embedding, norms, softmax and activations are not counted.
-# - **`kv_cache_bytes(config, seq_len, batch=1, bytes_per_element=2)`**: the bytes of keys **and** values of all
-#   layers, an `int`.
+# - `parameter_count(config)`;
+# - `forward_flops(config, seq_len, batch=1)`, a dict by part: `"qkvo"`, `"attention"`, `"ffn"`, `"lm_head"`, `"total"`;
+# - `kv_cache_bytes(config, seq_len, batch=1, bytes_per_element=2)`.
 #
-# All results are exact whole numbers. `head_dim` is `d_model / num_heads`, and keys and values have
-# `num_kv_heads * head_dim` columns.
-#
-# - **Sizes are multiplied,** not counted one by one: 100 million tokens take no longer than one.
-# - **Not graded:** floats in the dict that are exact, further entries of the dict, and sizes that do not divide.
-#
-# **Known answers.** The shape of GPT-2 XL, `Config(50257, 1600, 48, 25, 6400)`: 2.127 billion parameters, 8.51 GB in
-# float32, 4.51 TFLOP forward at 1,024 tokens; at 16,384 tokens attention passes half of the total. The shape of GPT-3,
-# `Config(50000, 12288, 96, 96, 49152, gated=False, tied=True)`: 175 billion.
+# All results are exact whole numbers.
 #
 # **Example.** `Config(10, 4, 1, 2, 8)`: embedding and head $2 \cdot 10 \cdot 4 = 80$, projections $4 \cdot 16 = 64$,
 # feed-forward $3 \cdot 4 \cdot 8 = 96$, norms $3 \cdot 4 = 12$: 252 parameters. For 5 tokens `qkvo` is
 # $2 \cdot 5 \cdot 64 = 640$, `attention` $2 \cdot 2 \cdot 5 \cdot 5 \cdot 4 = 400$, `ffn` $2 \cdot 5 \cdot 96 = 960$,
-# `lm_head` $2 \cdot 5 \cdot 40 = 400$, `total` 2400. The cache has $2 \cdot 5 \cdot 4 = 40$ numbers, 80 bytes.
+# `lm_head` $2 \cdot 5 \cdot 40 = 400$, `total` 2400. The cache has $2 \cdot 5 \cdot 4 = 40$ numbers, 80 bytes. Llama 3
+# 8B is `Config(128256, 4096, 32, 32, 14336, 8)`: 8,030,261,248 parameters.
+
+# %% [markdown] tags=["contract"]
+# - **Parameters.** Embedding and head, the four projections and the feed-forward matrices of each layer, two norms a
+#   layer and one at the end, each a vector of `d_model`. No biases, none for positions. Keys and values have
+#   `num_kv_heads * d_model / num_heads` columns.
+# - **FLOPs.** Matrix products alone, of all layers. `qkvo` are the four projections. `attention` is queries by keys and
+#   weights by values, of all heads, **in full**, not halved for causality. `lm_head` counts every position. Embedding,
+#   norms, softmax and activations do not count.
+# - **KV cache.** Keys **and** values of all layers.
+# - **Cost.** Sizes are multiplied, not counted one by one.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
 # vocab_size, d_model, num_layers, num_heads, d_ff, tokens = 10, 4, 1, 2, 8, 5
 # projections, feed_forward = 4 * d_model**2, 3 * d_model * d_ff
 # print("parameters", 2 * vocab_size * d_model + num_layers * (projections + feed_forward + 2 * d_model) + d_model)
-# operations = {
+# parts = {
 #     "qkvo": 2 * tokens * projections,
 #     "attention": 2 * 2 * tokens * tokens * d_model,
 #     "ffn": 2 * tokens * feed_forward,
 #     "lm_head": 2 * tokens * d_model * vocab_size,
 # }
-# print(operations, "total", sum(operations.values()))
+# print(parts, "total", sum(parts.values()))
 
 # %% [markdown] tags=["hint"]
-# Every matrix of weights is used once for each token: its operations are twice its size, times the tokens.
+# Every matrix of weights is used once for each token: its FLOPs are twice its size, times the tokens.
 
 # %% [markdown] tags=["hint"]
 # Attention has two products without weights: for each head `seq × head_dim` by `head_dim × seq`, and `seq × seq` by
@@ -152,7 +144,7 @@ def forward_flops(config: Config, seq_len: int, batch: int = 1) -> dict[str, int
 
 # %%
 def kv_cache_bytes(config: Config, seq_len: int, batch: int = 1, bytes_per_element: int = 2) -> int:
-    """Bytes of the keys and values that decoding keeps."""
+    """Bytes of the keys and values that decoding keeps for these tokens."""
     ### BEGIN SOLUTION
     keys_and_values = 2 * config.num_layers * kv_dim(config)
     return keys_and_values * batch * seq_len * bytes_per_element
@@ -165,22 +157,26 @@ def kv_cache_bytes(config: Config, seq_len: int, batch: int = 1, bytes_per_eleme
 # **One product, 2mnp.** Each of the $mp$ results is a sum of $n$ products: $n$ multiplications and about as many
 # additions.
 #
-# **Two kinds of products.** Those with weights grow linearly with the tokens: $2N$ operations for each token of a
-# model of $N$ weights. Those of attention grow with the square of the length, and have no weights at all.
+# **Two kinds of products.** Those with weights grow linearly with the tokens: $2N$ FLOPs for each token of a model of
+# $N$ weights. Those of attention grow with the square of the length, and have no weights at all.
 #
-# **When does attention win?** For a gated layer with $d_{\mathrm{ff}} = 4d$ the weights cost
-# $2 n (4 d^2 + 12 d^2) = 32 n d^2$ and attention $4 n^2 d$. They are equal at $n = 8d$: about 13,000 tokens for
-# GPT-2 XL.
+# **The share of the feed-forward layers.** Two matrices of $4d$ are two thirds of a layer's $12 d^2$. Gated at
+# $\tfrac83 d$ they are as much; with grouped heads and a wider layer it is more: 81 percent of a layer of Llama 3 8B,
+# 70 percent of the model. That is where mixtures of experts save FLOPs.
 #
-# **Causality** would halve the attention, and fused kernels do skip the half. By convention it is counted in full, so
+# **Learned positions** would add `max_len * d_model` parameters and no FLOPs, since they are looked up: 1.6 million of
+# GPT-2 XL's 1,558. RoPE adds nothing.
+#
+# **Causality** would halve the attention, and fused kernels skip that half. By convention it is counted in full, so
 # that numbers can be compared.
 #
-# **What it costs.** $O(1)$ time, and no more than a few hundred bytes: integers are multiplied, and no tensor is made.
+# **What it says.** Llama 3 8B at 8,192 tokens: 158 TFLOPs forward, 22 percent of it attention, 0.16 s at an H100's 989
+# TFLOPS. Decoding reads 15 GB of weights for each step, 4.5 ms at 3.35 TB/s, and 1.07 GB of cache for each sequence.
 #
 # ## The other formulation
 #
-# $C \approx 6 N D$ for training on $D$ tokens: $2N$ forwards, $4N$ backwards. It ignores attention and the embedding,
-# and is right to within ten percent for short contexts.
+# $C \approx 6 N D$ for training on $D$ tokens: $2N$ forward, $4N$ backward. It ignores attention and is right to within
+# ten percent for short contexts. Profilers count instead: `torch.utils.flop_counter` adds up $2mnp$ of every operation.
 #
 # ## The usual mistakes
 #
@@ -188,90 +184,69 @@ def kv_cache_bytes(config: Config, seq_len: int, batch: int = 1, bytes_per_eleme
 # - The cache without its factor of 2 for keys and values, or with all query heads.
 # - Attention counted once: queries by keys, but not weights by values.
 # - The lookup in the embedding counted as a product.
-# - A tied matrix counted twice in the parameters, or not at all in the operations.
+# - A tied matrix counted twice in the parameters, or not at all in the FLOPs.
 
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# ### How much memory does training take?
+# ### How many GB a GPU does training `billions` billion parameters take, sharded over `gpus` GPUs, before activations?
 #
 # - With Adam in mixed precision 16 bytes for each parameter: 2 for the weight, 2 for its gradient, 4 for a float32 copy
-#   and 4 for each moment.
-# - 7 billion parameters take 112 GB before any activation. That is more than one device of 80 GB has.
-# - Sharding the optimiser, then gradients, then weights over $k$ devices divides these parts by $k$.
+#   and 4 for each moment. 7 billion take 112 GB, more than one GPU has.
+# - ZeRO shards optimizer, then gradients, then weights over data-parallel GPUs: each part divided by their number.
 # - Activations come on top: recompute, or a smaller batch with gradients summed over several.
+#
+# Answer: `16 * billions / gpus` GB, within 5 %. Settings: `billions` 7, 70; `gpus` 8, 64, 256.
 #
 # Source: Rajbhandari et al. 2019, section 3, arXiv:1910.02054.
 #
-# ### How long does training take?
+# ### How many hours do `gpus` H100s at 40 percent MFU train `billions` billion weights on `trillions` trillion tokens?
 #
-# - $C \approx 6 N D$: $2N$ forwards and $4N$ backwards for each token.
-# - 7 billion parameters on 2 trillion tokens: $8.4 \cdot 10^{22}$ operations. A thousand devices at 40 percent of 989
-#   TFLOPS need 59 hours.
+# - $C \approx 6 N D$: $2N$ forward and $4N$ backward for each token. The peak is 989 TFLOPS, dense bfloat16.
 # - Recomputing every block makes it $8 N D$.
 # - It leaves out attention, so it is too low for long contexts.
 #
+# Answer: `6 * billions * 1e9 * trillions * 1e12 / (gpus * 0.4 * 989e12) / 3600` hours, within 10 %. Settings: `gpus`
+# 1000, 8000; `billions` 7, 70; `trillions` 2, 15.
+#
 # Source: Kaplan et al. 2020, section 2.1, arXiv:2001.08361.
 #
-# ### How long does a token take to decode?
+# ### How many sequences of `tokens` tokens does Llama 3 70B serve on 640 GB of HBM, at 140 GB of weights?
 #
-# - At batch 1 every weight is read once: bytes of the model divided by the bandwidth. 140 GB at 3.35 TB/s is 42 ms.
-# - A batch shares this reading, until its caches weigh as much as the model.
-# - 70 billion parameters with 64 sequences of 8,192 tokens: 172 GB of cache against 140 GB of weights, at 8 key heads.
-# - Spread over $k$ devices the bandwidths add up, less the time to exchange results.
+# - The cache takes $2 \cdot 80 \cdot 8 \cdot 128$ numbers for each token: 0.33 MB in bfloat16. The weights leave 500
+#   GB.
+# - Reserving the longest answer for everybody wastes most of it. Pages of a few tokens are given out as needed.
+# - A prefix that many share is kept once.
+# - Past that, latency: a step reads the weights once and every cache, so full HBM takes 24 ms on eight H100s.
 #
-# Source: Pope et al. 2022, section 2, arXiv:2211.05102.
-#
-# ### How many users fit?
-#
-# - The memory that the weights leave, divided by the cache of one user.
-# - Eight devices of 80 GB with 140 GB of weights leave 500 GB. At 2.7 GB for 8,192 tokens that is about 186.
-# - Reserving the longest answer for everybody wastes most of it. Pages of a few tokens are given out as they are
-#   needed.
-# - A prompt that many share is kept once.
+# Answer: `500e9 / (2 * 80 * 8 * 128 * 2 * tokens)` sequences, within 10 %. Settings: `tokens` 2048, 8192, 32768.
 #
 # Source: Kwon et al. 2023, arXiv:2309.06180.
 #
 # ### What is MFU, and what does it hide?
 #
-# - Operations by this count, divided by time and by the peak of the hardware. Half is good.
-# - Recomputed operations do not count, so recomputation lowers it. The utilisation of the hardware counts them.
-# - In decoding it is a few percent by nature. There the share of the bandwidth is the honest number.
+# - FLOPs by this count, divided by time and by the peak of the hardware. Half is good.
+# - Recomputed FLOPs do not count, so recomputation lowers it. Hardware utilization counts them.
+# - In decoding it is a few percent by nature, being memory-bound. There the share of the HBM bandwidth is the honest
+#   number.
 # - Peaks given with sparsity are twice what dense products can reach.
 #
 # Source: Chowdhery et al. 2022, section 4.1 and appendix B, arXiv:2204.02311.
 #
 # ### When does attention dominate?
 #
-# - For a layer of $12 d^2$ weights they cost $24 d^2$ operations a token, attention $4 n d$. Equal at $n = 6d$.
+# - For a layer of $12 d^2$ weights they cost $24 d^2$ FLOPs a token, attention $4 n d$. Equal at $n = 6d$.
 # - At width 4,096 attention is 4 percent at 1,024 tokens, 57 percent at 32,768.
 # - With a gated layer of $4d$ the weights are $16 d^2$, and it is $n = 8d$.
 # - These count attention in full. A causal kernel does half, and the lengths double.
 #
 # Source: Hoffmann et al. 2022, appendix F, arXiv:2203.15556.
 #
-# ### What does GQA change in the three counts?
-#
-# - Parameters: key and value matrices shrink by the group. That is about a tenth of a layer.
-# - Operations: the projections by as much as their parameters, scores and means not at all.
-# - The cache: by the whole group. That is what it is for.
-#
-# Source: Ainslie et al. 2023, arXiv:2305.13245.
-#
-# ### Given a budget of operations, how large a model would you train?
+# ### Given a budget of FLOPs, how large a model would you train?
 #
 # - About 20 tokens for each parameter: $C = 6 N \cdot 20 N$, so $N = \sqrt{C / 120}$.
-# - $10^{24}$ operations: 91 billion parameters on 1.8 trillion tokens.
+# - $10^{24}$ FLOPs: 91 billion parameters on 1.8 trillion tokens.
 # - If it is to serve many requests, take a smaller one and train it longer. Inference costs $2N$ a token for as long as
 #   it is used.
 #
 # Source: Hoffmann et al. 2022, section 3, arXiv:2203.15556.
-#
-# ### How would you check such a count, and why does the time differ?
-#
-# - Sum `p.numel()` of the real model. Count operations with `torch.utils.flop_counter` or the profiler.
-# - Sizes that are all different catch swapped ones. Doubling one size must change each part by the power that it has.
-# - Time is not operations: norms, activations, optimiser, communication and waiting do not appear in the count.
-# - Tied matrices: once in the parameters, both times in the work.
-#
-# Source: PyTorch documentation of `torch.profiler`, https://docs.pytorch.org/docs/stable/profiler.html.

@@ -86,6 +86,7 @@ class CountContract(GeneratorContract):
 class TestParameterCount(CountContract):
     name = "parameter_count"
     oracle = parameters
+    holds = {"Parameters": ("test_every_weight", "test_known_models", "test_any_configuration")}
     off = {"test_arguments_may_be_given_by_name": "its one argument stays in the worker's process"}
     claims = {
         "every weight is counted once": [(c,) for c in SMALL],
@@ -97,6 +98,10 @@ class TestParameterCount(CountContract):
 class TestForwardFlops(CountContract):
     name = "forward_flops"
     oracle = flops
+    holds = {
+        "FLOPs": ("test_every_product", "test_the_batch", "test_known_models", "test_any_configuration"),
+        "Cost": ("test_sizes_are_multiplied",),
+    }
     claims = {
         "every product is counted": [(c, 5) for c in SMALL],
         "the batch multiplies everything": [(c, 7, 3) for c in SMALL],
@@ -124,6 +129,7 @@ class TestForwardFlops(CountContract):
 class TestKvCacheBytes(CountContract):
     name = "kv_cache_bytes"
     oracle = cache
+    holds = {"KV cache": ("test_keys_and_values", "test_batch_and_width", "test_any_configuration")}
     claims = {
         "keys and values of all layers": [(c, 5) for c in SMALL],
         "batch and width multiply": [(SHARED, 7, 3), (SHARED, 7, 3, 2), (SHARED, 7, 1, 4), (SHARED, 7, 5, 1)],
