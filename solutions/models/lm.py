@@ -27,59 +27,42 @@
 #
 # $$\mathrm{logits} = W_{\mathrm{head}}\; \mathrm{norm}\big(x^{(L)}\big)$$
 #
-# This is the whole model, as in Llama: embedding, a stack of pre-norm blocks, a last norm, and a projection to the
-# vocabulary. The logits at a position predict the next token, so they may depend on this and earlier tokens only.
+# The whole of Llama: embedding, pre-norm blocks, a last norm, and a projection to the vocabulary.
 #
 # **Write** `TransformerLM(vocab_size, d_model, num_layers, num_heads, d_ff, max_seq_len, num_kv_heads=None,
-# theta=10000.0, eps=1e-5, *, device=None, dtype=None)`. `forward(token_ids)` takes integers of shape `(batch, seq)`,
-# int32 or int64, and returns logits of shape `(batch, seq, vocab_size)`.
+# theta=10000.0, eps=1e-5, *, device=None, dtype=None)`. `forward(token_ids)` takes int32 or int64 `(batch, seq)` and
+# returns logits `(batch, seq, vocab_size)`. There are no biases:
 #
-# **Parameters**, and no others, stored `(out_features, in_features)`, without biases.
-# Here `head_dim = d_model / num_heads`, `kv_dim = num_kv_heads * head_dim`, and `{i}` counts layers from 0.
+# ```
+# token_embedding.weight, lm_head.weight        (vocab_size, d_model)
+# layers.{i}.attn: q_proj.weight, o_proj.weight (d_model, d_model)
+#                  k_proj.weight, v_proj.weight (num_kv_heads * head_dim, d_model)
+# layers.{i}.ffn:  w1.weight, w3.weight         (d_ff, d_model)
+#                  w2.weight                    (d_model, d_ff)
+# layers.{i}.attn_norm.weight, ffn_norm.weight, and final_norm.weight   (d_model,)
+# ```
 #
-# | name | shape |
-# |---|---|
-# | `token_embedding.weight` | `(vocab_size, d_model)` |
-# | `layers.{i}.attn_norm.weight`, `layers.{i}.ffn_norm.weight` | `(d_model,)` |
-# | `layers.{i}.attn.q_proj.weight`, `layers.{i}.attn.o_proj.weight` | `(d_model, d_model)` |
-# | `layers.{i}.attn.k_proj.weight`, `layers.{i}.attn.v_proj.weight` | `(kv_dim, d_model)` |
-# | `layers.{i}.ffn.w1.weight`, `layers.{i}.ffn.w3.weight` | `(d_ff, d_model)` |
-# | `layers.{i}.ffn.w2.weight` | `(d_model, d_ff)` |
-# | `final_norm.weight` | `(d_model,)` |
-# | `lm_head.weight`, not tied to the embedding | `(vocab_size, d_model)` |
+# Attention is causal and grouped as in **gqa**, with **rope** on queries and keys; the feed-forward layer is that of
+# **swiglu**, the norm that of **rmsnorm**. The stub holds only the model: write its parts too, or import your own. No
+# operation of PyTorch is forbidden.
 #
-# - **Norm**: $x / \sqrt{\mathrm{mean}(x^2) + \varepsilon} \odot w$ over the last dimension, with $\varepsilon$ = `eps`;
-#   the weights start as ones.
-# - **Attention** is causal: position `t` attends to positions `0 ... t`. Scores are divided by
-#   $\sqrt{\text{head\_dim}}$.
-#   Head `h` owns the rows `h * head_dim ... (h + 1) * head_dim - 1` of a query, key or value weight.
-#   Query head `h` reads key/value head `h // (num_heads // num_kv_heads)`.
-#   When `num_kv_heads` is None it is `num_heads`.
-# - **RoPE** turns queries and keys of each head, not values. At position $p$ the pair of entries `(2i, 2i + 1)` turns
-#   by $\varphi = p \cdot \theta^{-2i/\text{head\_dim}}$:
-#   $(a, b) \to (a \cos\varphi - b \sin\varphi,\; a \sin\varphi + b \cos\varphi)$.
-#   Positions are `0 ... seq - 1`.
-# - **Tables** of cosines and sines are made once, at construction. They never show in `state_dict()`. They work on the
-#   device that the model was moved to, and lose no precision when the model is cast to bfloat16 or float16.
-# - **Feed-forward**: $W_2(\mathrm{silu}(W_1 x) \odot W_3 x)$.
-# - **Dtype.** The logits have the dtype of the parameters. float64 in, float64 out; float32 accuracy is enough. With
-#   float16 or bfloat16, norms and softmax are computed in float32. Rotated queries and keys, scores, weights and the
-#   gated product may each be rounded. Positions stay exact where half precision cannot represent them: from 257 on in
-#   bfloat16, from 2,049 on in float16.
-# - **Errors** are `ValueError`s that hold the offending values: `d_model` not a multiple of `num_heads`, `num_heads`
-#   not a multiple of `num_kv_heads`, an odd `head_dim` (at construction or at the call), and more than `max_seq_len`
-#   tokens in a row.
-# - **No loops** but the one over layers.
-# - **Not graded:** ids outside the vocabulary, empty batches, and how matrices are initialised.
-#
-# The stub holds only the model. Write its parts yourself, under any class names, or import your own from other katas.
-# Everything in PyTorch is allowed, fused attention included. Tables that are made once, at construction, may be
-# computed with anything; the computation on inputs stays in PyTorch.
-#
-# **Example.** Take `d_model = 2`, a vocabulary of 3, and one head.
-# Let every `o_proj` and `w2` be zero, so that the layers change nothing.
-# Token 0 has the embedding $(3, 4)$. Its root mean square is $\sqrt{12.5} = 3.536$, so the last norm gives
-# $(0.849, 1.131)$. With `lm_head.weight` = `[[1, 0], [0, 1], [1, 1]]` its logits are `[0.849, 1.131, 1.980]`.
+# **Example.** Take `d_model = 2`, a vocabulary of 3, and one head. Let every `o_proj` and `w2` be zero, so that the
+# layers change nothing. Token 0 has the embedding $(3, 4)$. Its root mean square is $\sqrt{12.5} = 3.536$, so the last
+# norm gives $(0.849, 1.131)$. With `lm_head.weight` = `[[1, 0], [0, 1], [1, 1]]` its logits are
+# `[0.849, 1.131, 1.980]`.
+
+# %% [markdown] tags=["contract"]
+# - **Causal.** Logits at a position depend on this and earlier tokens alone, however low the scores are.
+# - **Key heads.** Query head `h` reads key head `h // (num_heads // num_kv_heads)`; `num_kv_heads` None means
+#   `num_heads`.
+# - **Positions.** They are `0 ... seq - 1`. Of each head the pair `(2i, 2i + 1)` is rotated, by
+#   $p \cdot \theta^{-2i/\text{head\_dim}}$. In half precision positions stay exact: bfloat16 counts to 256, float16 to
+#   2,048.
+# - **Head.** `lm_head` is not tied to the embedding.
+# - **Norms.** Their weights start as ones; `eps` reaches all.
+# - **Half precision.** Norms and softmax in float32. Rotated queries and keys, scores, weights and the gated product
+#   may each be rounded.
+# - **Errors.** Heads that do not divide, at construction or at the call; more than `max_seq_len` tokens in a row.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -97,12 +80,12 @@
 
 # %% [markdown] tags=["hint"]
 # The order in the attention: project, split heads, **rotate**, attend, merge heads, project.
-# Look the cosines and sines up once for each forward pass, and hand them down to the layers.
+# Make the cosines and sines once for each forward, and hand them down to the layers.
 
 # %% [markdown] tags=["hint"]
 # `F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)` does the scale, the mask, the softmax and
-# the groups. Keep the tables as plain attributes, because a cast of the model rounds buffers, and move them to
-# the device of `x` when you use them. Compute the angles in float64.
+# the groups. The angles are one outer product, `torch.arange(seq)` by the frequencies, in float32 on the device of the
+# ids, whatever the dtype of the model.
 
 # %%
 import torch
@@ -113,10 +96,21 @@ from torch import Tensor, nn
 
 # %%
 ### BEGIN SOLUTION
+def rope_table(
+    x: Float[Tensor, "*batch seq d_model"], head_dim: int, theta: float
+) -> tuple[Float[Tensor, "seq pairs"], Float[Tensor, "seq pairs"]]:
+    """Cosines and sines of positions 0, 1, 2, … in float32 at least: half precision cannot even count them."""
+    acc = torch.promote_types(x.dtype, torch.float32)
+    position = torch.arange(x.shape[-2], dtype=acc, device=x.device)
+    frequency = theta ** (-torch.arange(0, head_dim, 2, dtype=acc, device=x.device) / head_dim)
+    angles = torch.outer(position, frequency)
+    return angles.cos(), angles.sin()
+
+
 def rotate(
     x: Float[Tensor, "*batch seq dim"], cos: Float[Tensor, "seq pairs"], sin: Float[Tensor, "seq pairs"]
 ) -> Float[Tensor, "*batch seq dim"]:
-    """RoPE on neighbouring pairs, in float32 at least."""
+    """RoPE on neighboring pairs, in float32 at least."""
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
     cos, sin = cos.to(wide.dtype), sin.to(wide.dtype)
     first, second = slice(0, x.shape[-1], 2), slice(1, x.shape[-1], 2)
@@ -195,8 +189,8 @@ class Block(nn.Module):
 class TransformerLM(nn.Module):
     """A Llama: pre-norm blocks of causal grouped-query attention with RoPE, and SwiGLU. The head is not tied.
 
-    Norms, rotation and softmax are computed in float32 at least. Raises ValueError for heads that do not divide, an odd
-    head dimension, and more than max_seq_len tokens. Touvron et al. 2023, arXiv:2302.13971.
+    Norms, rotation and softmax are computed in float32 at least. Raises ValueError for heads that do not divide, and
+    for more than max_seq_len tokens. Touvron et al. 2023, arXiv:2302.13971.
     """
 
     def __init__(
@@ -221,24 +215,16 @@ class TransformerLM(nn.Module):
             raise ValueError(f"d_model {d_model} is not a multiple of num_heads {num_heads}")
         if num_kv_heads < 1 or num_heads % num_kv_heads != 0:
             raise ValueError(f"num_heads {num_heads} is not a multiple of num_kv_heads {num_kv_heads}")
-        head_dim = d_model // num_heads
-        if head_dim % 2 != 0:
-            raise ValueError(f"head_dim {head_dim} = d_model {d_model} / num_heads {num_heads} is odd")
         super().__init__()
         self.max_seq_len = max_seq_len
+        self.head_dim = d_model // num_heads
+        self.theta = theta
         self.token_embedding = nn.Embedding(vocab_size, d_model, device=device, dtype=dtype)
         self.layers = nn.ModuleList(
             Block(d_model, num_heads, num_kv_heads, d_ff, eps, device=device, dtype=dtype) for _ in range(num_layers)
         )
         self.final_norm = RMSNorm(d_model, eps, device=device, dtype=dtype)
         self.lm_head = nn.Linear(d_model, vocab_size, bias=False, device=device, dtype=dtype)
-
-        position = torch.arange(max_seq_len, dtype=torch.float64)
-        frequency = theta ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
-        angles = torch.outer(position, frequency)
-        # Plain attributes, not buffers: `model.to(torch.bfloat16)` would round a buffer.
-        self.cos = angles.cos().to(device)
-        self.sin = angles.sin().to(device)
         ### END SOLUTION
 
     def forward(self, token_ids: Int[Tensor, "batch seq"]) -> Float[Tensor, "batch seq vocab"]:
@@ -248,9 +234,7 @@ class TransformerLM(nn.Module):
         if seq > self.max_seq_len:
             raise ValueError(f"{seq} tokens in a row, but the model was built for max_seq_len {self.max_seq_len}")
         x = self.token_embedding(token_ids)
-        self.cos, self.sin = self.cos.to(x.device), self.sin.to(x.device)
-        positions = torch.arange(seq, device=x.device)
-        cos, sin = self.cos[positions], self.sin[positions]
+        cos, sin = rope_table(x, self.head_dim, self.theta)
         for layer in self.layers:
             x = layer(x, cos, sin)
         return self.lm_head(self.final_norm(x))
@@ -262,24 +246,31 @@ class TransformerLM(nn.Module):
 #
 # Every part is a kata of its own. What is new is how they fit together.
 #
-# - **One pair of tables** for all layers. The rows for this sequence are looked up once and handed down.
+# - **One table for all layers**, made in each forward: 8,192 positions of a head of 128 are 4 MB, microseconds beside a
+#   forward. So nothing has to follow the model to another device, and no cast rounds it. A buffer with
+#   `persistent=False` is the other usual form; `model.to(torch.bfloat16)` rounds it.
 # - **RoPE stands after the head split**, because angles depend on the place within a head, not within `d_model`.
-# - **The last norm** is needed because a pre-norm stack never normalises its sum.
+# - **The last norm** is needed because a pre-norm stack never normalizes its sum.
 # - **Fused attention** computes the same as written-out attention, and never stores the `seq × seq` scores.
-#   With `is_causal=True` every query sees at least itself, so no row is dead.
+#   With `is_causal=True` every query sees at least itself, so no row is empty.
 #
-# **What it costs.** $O(L\, (n d^2 + n^2 d + n\, d\, d_{\mathrm{ff}}) + n\, d\, V)$ time for $n$ tokens and $L$ layers.
-# Each parameter takes 2 bytes in bfloat16. The logits take $4 n V$ bytes in float32: 4.2 GB for 8,192 tokens and a
-# vocabulary of 128,000.
+# **What it costs.** Two FLOPs for each weight and token, and $4 L n^2 d$ for the attention: 158 TFLOPs for 8,192 tokens
+# of Llama 3 8B. Prefill is compute-bound: a TTFT of 0.16 s at least on an H100. Decoding is memory-bound: each step
+# reads 15 GB of weights, a latency of 4.5 ms, and the KV cache of each sequence, 1.07 GB at 8,192 tokens. The logits of
+# those tokens are 4.2 GB in float32.
 #
-# ## The other formulation: a Llama checkpoint
+# ## The other formulation: positions as an argument
 #
-# Llama in the layout of Hugging Face pairs entries `(i, i + head_dim/2)`. Its scores are the same as
-# ours if the rows of `q_proj` and `k_proj` are permuted within each head, from halves to neighbours:
+# `forward(token_ids, positions=None)` is what serving and packing need: after a KV cache of 100 tokens the next one
+# stands at 100, and with left padding each sequence starts elsewhere. The angles are
+# then `positions[..., None].float() * frequency`, with an axis for the heads where positions are `(batch, seq)`. Who
+# may attend to whom stays a matter of the mask: packed documents need one of blocks. RoPE sees distances alone, so
+# documents that are kept apart by the mask need no restart at 0.
+#
+# **A Llama checkpoint** in the layout of Hugging Face pairs entries `(i, i + head_dim/2)`. Its scores are ours if the
+# rows of `q_proj` and `k_proj` are permuted within each head, from halves to neighbors:
 #
 # `w.view(heads, 2, head_dim // 2, d_model).transpose(1, 2).reshape(heads * head_dim, d_model)`
-#
-# Queries and keys are permuted alike, so their products do not change. The values and the output stay as they are.
 #
 # ## The usual mistakes
 #
@@ -289,27 +280,30 @@ class TransformerLM(nn.Module):
 # - A softmax at the end. `F.cross_entropy` wants logits.
 # - Layers in a Python list: no parameters, and nothing moves to the GPU. Use `nn.ModuleList`.
 # - The same block object in every layer, `[Block(...)] * num_layers`: they share all weights.
-# - `num_kv_heads or num_heads`, which hides a 0.
 
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
-# ### What loss do you expect before training?
+# ### What loss do you expect before training, with a vocabulary of `vocab` tokens?
 #
-# - About $\ln V$: 10.8 for 50,257 tokens. With small logits every token is equally likely.
+# - $\ln V$: with small logits every token is about equally likely.
 # - Much more: the logits start too large. Less: the model sees its target.
 # - After a few hundred steps it has learned frequencies. If it stays there, attention is not learning.
 #
+# Answer: `log(vocab)`, within 2 %. Settings: `vocab` 32000, 50257, 128256.
+#
 # Source: Karpathy 2019, A recipe for training neural networks, https://karpathy.github.io/2019/04/25/recipe/.
 #
-# ### How many parameters has it?
+# ### How many GB are the logits of `tokens` tokens in float32, with a vocabulary of `vocab`?
 #
-# - $L\,(4 d^2 + 3\, d\, d_{\mathrm{ff}} + 2d) + 2 V d + d$ with as many key as query heads.
-# - Llama 2 7B, with $L = 32$, $d = 4096$, $d_{\mathrm{ff}} = 11008$ and $V = 32000$: 6,738,415,616. Two thirds of a
-#   layer are feed-forward.
-# - With grouped heads the key and value matrices are `kv_dim × d_model`.
+# - Four bytes an entry, and their gradient as many again: often the largest tensors of a training step.
+# - Cross-entropy needs float32: bfloat16 logits near 20 are 0.125 apart.
+# - The loss can be taken chunk by chunk, so that the logits never exist at once. For sampling only the last position
+#   needs any.
 #
-# Source: Touvron et al. 2023, section 2, arXiv:2307.09288.
+# Answer: `4 * tokens * vocab / 1e9` GB, within 5 %. Settings: `tokens` 8192, 32768; `vocab` 50257, 128256.
+#
+# Source: Wijmans et al. 2024, arXiv:2411.09009.
 #
 # ### How do you test that it is causal?
 #
@@ -320,43 +314,27 @@ class TransformerLM(nn.Module):
 #
 # Source: Karpathy 2019, A recipe for training neural networks, https://karpathy.github.io/2019/04/25/recipe/.
 #
-# ### What changes with a KV cache, and how large is it?
+# ### What changes with a KV cache?
 #
 # - The model takes new tokens, their positions and the cache, and returns logits and the longer cache.
+# - `is_causal=True` aligns the mask at the top left: wrong for queries after cached keys. One query needs no mask.
 # - $2\, L\, G\, \text{head\_dim}$ numbers for each token: 0.5 MB in bfloat16 for Llama 2 7B, a quarter of that with 8
 #   key heads.
-# - For sampling only the last position needs logits. At prefill that saves the largest tensor.
 # - Test: prefill, then token by token, equals one full pass.
 #
 # Source: Kwon et al. 2023, arXiv:2309.06180.
 #
 # ### Prefill and decoding: what limits each?
 #
-# - Prefill does $2N$ operations for each token of the prompt with one reading of the weights: arithmetic.
-# - Decoding reads all weights for one token of each sequence: bandwidth. 7 billion weights in bfloat16 at 3.35 TB/s
+# - Prefill does $2N$ FLOPs for each token of the prompt with one reading of the weights: compute-bound. It sets the
+#   TTFT.
+# - Decoding reads all weights for one token of each sequence: memory-bound. 7 billion weights in bfloat16 at 3.35 TB/s
 #   take 4 ms.
-# - More sequences share the reading of the weights, but each brings a cache of its own to read.
+# - Continuous batching raises throughput: more sequences share the reading of the weights, but each brings a cache of
+#   its own to read.
 # - Speculation checks several drafted tokens in one pass, since they cost nearly no more time than one.
 #
 # Source: Leviathan, Kalman, Matias 2022, arXiv:2211.17192; Pope et al. 2022, section 2, arXiv:2211.05102.
-#
-# ### Where does the memory go in training?
-#
-# - Weights, gradients, a float32 copy and two moments of Adam: 16 bytes for each parameter in mixed precision.
-# - Activations, which grow with batch and length. Recomputing blocks trades them for a third more time.
-# - Logits: 8,192 tokens and a vocabulary of 128,256 are 4.2 GB in float32, and their gradient as many again.
-# - The loss can be taken chunk by chunk, so that the logits never exist at once.
-#
-# Source: Rajbhandari et al. 2019, section 3, arXiv:1910.02054; Wijmans et al. 2024, arXiv:2411.09009.
-#
-# ### What breaks in half precision?
-#
-# - Logits in bfloat16: near 20 they are 0.125 apart. Cross-entropy over a large vocabulary needs float32.
-# - Weights updated in bfloat16 lose small steps: at 1 everything below 0.002 is rounded away.
-# - Tables of the rotation that are buffers are cast with the model.
-# - float16 needs a scaled loss, because small gradients underflow. bfloat16 does not.
-#
-# Source: Micikevicius et al. 2017, section 3, arXiv:1710.03740.
 #
 # ### The loss is a little too high. How do you find the bug?
 #

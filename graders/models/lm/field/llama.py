@@ -1,4 +1,4 @@
-# robust: sizes that do not fit are assertions, where they are told at all, and no ValueErrors.
+# robust: Errors: sizes that do not fit are assertions, which python -O skips, or errors about shapes far from the cause.
 """Llama: `freqs_cis` made once, complex products for the rotation, key heads repeated, an additive causal mask."""
 
 import math
