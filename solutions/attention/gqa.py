@@ -145,7 +145,7 @@ class GroupedQueryAttention(nn.Module):
 #
 # The repeat copies keys and values $H/G$ times, and in decoding that copy costs what the groups save. Without it: view
 # queries as `(batch, kv_heads, group, seq, head_dim)` and give keys an axis of size 1; only the mask wants plain heads.
-# `matmul` may still copy as it broadcasts. Surely none: fold the group into the query axis,
+# `matmul` may still copy as it broadcasts. To rule that out, fold the group into the query axis,
 # `(batch, kv_heads, group * seq, head_dim)`. `F.scaled_dot_product_attention(..., enable_gqa=True)` leaves it to the
 # kernel.
 #

@@ -132,8 +132,8 @@ class MultiQueryAttention(nn.Module):
 #
 # ## The other formulation
 #
-# `matmul` may copy keys as it broadcasts. Surely not: fold the heads into the query axis, `(batch, heads * seq,
-# head_dim)` against `(batch, seq, head_dim)`, as GPT-BigCode does.
+# `matmul` may copy keys as it broadcasts. To rule that out, fold the heads into the query axis, as GPT-BigCode does:
+# `(batch, heads * seq, head_dim)` against `(batch, seq, head_dim)`.
 #
 # ## The usual mistakes
 #
