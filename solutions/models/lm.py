@@ -100,9 +100,9 @@ def rope_table(
     x: Float[Tensor, "*batch seq d_model"], head_dim: int, theta: float
 ) -> tuple[Float[Tensor, "seq pairs"], Float[Tensor, "seq pairs"]]:
     """Cosines and sines of positions 0, 1, 2, … in float32 at least: half precision cannot even count them."""
-    acc = torch.promote_types(x.dtype, torch.float32)
-    position = torch.arange(x.shape[-2], dtype=acc, device=x.device)
-    frequency = theta ** (-torch.arange(0, head_dim, 2, dtype=acc, device=x.device) / head_dim)
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    position = torch.arange(x.shape[-2], dtype=dtype, device=x.device)
+    frequency = theta ** (-torch.arange(0, head_dim, 2, dtype=dtype, device=x.device) / head_dim)
     angles = torch.outer(position, frequency)
     return angles.cos(), angles.sin()
 
