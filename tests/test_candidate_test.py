@@ -71,6 +71,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Kata:
         (root / folder / TRACK / "rmsnorm.py").write_text(content)
     proofs_of = root / "graders" / TRACK / "rmsnorm"
     shutil.copytree(kata.proofs, proofs_of)
+    shutil.copytree(kata.proofs / "field", proofs_of / "right", dirs_exist_ok=True)  # programs with names of their own
     for name, more in {"contract.py": GRADER, "wrong.txt": MUTANT}.items():
         (proofs_of / name).write_text((kata.proofs / name).read_text() + more)
     return catalog.katas(root)["rmsnorm"]

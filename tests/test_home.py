@@ -109,9 +109,9 @@ def test_a_kata_is_opened_in_the_editor_and_its_state_follows(terminals, tmp_pat
     stub = project / "katas" / "attention" / "sdpa.py"
     before = stub.read_bytes()
     terminal = terminals(EDITOR=f"{sys.executable} {editor}")
-    terminal.shows("sdpa                 12 min  not started")
+    terminal.shows("sdpa                 10 min  not started")
     terminal.press("e")
-    terminal.shows("sdpa                 12 min  started")
+    terminal.shows("sdpa                 10 min  started")
     assert b"def more()" in stub.read_bytes()
     stub.write_bytes(before)
 
@@ -142,9 +142,9 @@ def test_where_no_editor_is_set_the_one_that_is_there_is_used(terminals, tmp_pat
     )
     editor.chmod(0o755)
     terminal = terminals(PATH=str(editor.parent))
-    terminal.shows("sdpa                 12 min  not started")
+    terminal.shows("sdpa                 10 min  not started")
     terminal.press("e")
-    terminal.shows("sdpa                 12 min  started")
+    terminal.shows("sdpa                 10 min  started")
     stub.write_bytes(before)
 
 

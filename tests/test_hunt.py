@@ -137,9 +137,9 @@ def test_no_planted_place_is_known_by_its_format(names: list[str], tmp_path: Pat
 
 
 def test_code_that_does_nothing_gives_its_bug_away() -> None:
-    shown = ("keys not rotated", "positions ignored", "the result left in float32", "no scale")
+    shown = ("keys not rotated", "positions ignored", "no scale")
     found = [planting.gives_itself_away(KATAS["causal_attention"], bug) for bug in bugs("causal_attention", *shown)]
-    assert found == [False, True, True, False]
+    assert found == [False, True, False]
 
 
 @pytest.mark.parametrize(
@@ -224,10 +224,11 @@ def test_more_bugs_than_there_is_room_for_are_refused(monkeypatch: pytest.Monkey
 def test_the_answer_is_the_diff_that_mends() -> None:
     (bug,) = bugs("sdpa", "softmax over the queries")
     planted_line, right_line = bug_hunt.mended(KATAS["sdpa"], bug)
-    assert planted_line == "-    weights = torch.softmax(scores, dim=-2)"
-    assert right_line == "+    weights = torch.softmax(scores, dim=-1)"
-    (right_line,) = bug_hunt.mended(KATAS["sdpa"], *bugs("sdpa", "no scale"))
-    assert right_line == "+    scores = scores / math.sqrt(q.shape[-1])"
+    assert planted_line == "-    weights = F.softmax(scores, dim=-2, dtype=acc).to(q.dtype)"
+    assert right_line == "+    weights = F.softmax(scores, dim=-1, dtype=acc).to(q.dtype)"
+    planted_line, right_line = bug_hunt.mended(KATAS["sdpa"], *bugs("sdpa", "no scale"))
+    assert planted_line == "-    scores = q @ k.transpose(-2, -1)"
+    assert right_line == "+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])"
 
 
 def test_a_test_is_said_to_be_written_where_there_is_one(tmp_path: Path) -> None:

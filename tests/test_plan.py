@@ -58,7 +58,7 @@ def test_of_what_is_planned_groundwork_comes_first() -> None:
 
 def test_six_hours_in_ten_days_hold_what_interviews_ask_most() -> None:
     """Of the most asked third of all katas as much as there is time for, and nothing else."""
-    third = [kata.name for kata in asked.most_asked_first(KATAS.values())][: len(KATAS) // 3 + 1]
+    third = [kata.name for kata in asked.most_asked_first(KATAS.values())][: len(KATAS) // 3 + 2]
     plan = planned(6, 10)
     new = [task.kata for task in plan.tasks if not task.again]
     assert set(new) <= set(third)
@@ -169,12 +169,12 @@ def test_a_plan_is_kept_shown_with_what_is_done_and_cleared(capsys: pytest.Captu
     made = say(capsys, "--date", str(day), "--hours", "6")
     assert made == say(capsys)
     assert f"{day.day} {day:%B %Y} is in 18 days. Planned: " in made
-    assert "  today        42 min  softmax, sdpa, mha" in made
+    assert "  today        40 min  softmax, sdpa, mha" in made
     assert "No room in 6 h for " in made
     assert "beam_search" in made.split("No room in 6 h for ")[1]
     assert history.proposals(1).startswith("1. softmax ")
     remember([attempt("softmax", at=datetime.now().timestamp() + 1)])
-    assert "  today        42 min  ✓ softmax, sdpa, mha" in say(capsys)
+    assert "  today        40 min  ✓ softmax, sdpa, mha" in say(capsys)
     assert "1 of " in say(capsys)
     assert history.proposals(1).startswith("1. sdpa ")
     assert say(capsys, "--clear") == "the plan is forgotten\n"

@@ -56,6 +56,7 @@ def test_what_does_not_fit_and_what_is_stale_is_told(kata: catalog.Kata, server:
 
 def test_a_right_answer_that_fails_is_told_by_its_file(kata: catalog.Kata, server: ForkServer) -> None:
     right = kata.proofs / "right" / "upside_down.py"
+    right.parent.mkdir(exist_ok=True)
     right.write_text("import torch\ndef causal_mask(q_len, k_len=None, *, device=None):\n    return torch.ones(1)\n")
     said = prove.faults(kata, ["right"], server, SEED)
     assert said

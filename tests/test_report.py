@@ -175,7 +175,7 @@ def test_a_browser_draws_sorts_and_opens_it_without_an_error(past: list, tmp_pat
     body = re.search(r"<body[^>]*>", shown)[0]
     assert "data-error" not in body
     seen = re.search(r'data-seen="([^"]*)"', body)[1].replace("&quot;", '"')
-    assert seen == '["linear","rope","absolute_positions",true,true,true,true,true]', seen
+    assert seen == '["dropout","rope","absolute_positions",true,true,true,true,true]', seen
 
 
 def test_a_page_says_what_it_is_about_and_what_the_colours_mean(graded: Grade) -> None:

@@ -56,8 +56,8 @@ def test_tables_may_come_from_numpy_and_the_computation_may_not(graded: Grade) -
     )
     assert graded("absolute_positions", at_construction).verdict == "passed"
     at_the_call = source.replace(
-        "        seq = x.shape[-2]",
-        "        import numpy\n        torch.as_tensor(numpy.ones(2))\n        seq = x.shape[-2]",
+        "        return (x + self.table",
+        "        import numpy\n        torch.as_tensor(numpy.ones(2))\n        return (x + self.table",
     )
     assert at_the_call != source
     verdict = graded("absolute_positions", at_the_call, diagnose=False)

@@ -76,11 +76,11 @@ def dropout(
 # %% [markdown] tags=["solution"]
 # ## Why it is done this way
 #
-# An entry survives with probability $1 - p$, so $\mathbb{E}[y] = (1 - p) \cdot x / (1 - p) = x$, as in evaluation.
+# An entry survives with probability $1 - p$, so $\mathrm{E}[y] = (1 - p) \cdot x / (1 - p) = x$, as in evaluation.
 # At `p = 1` the scale is 0 and not infinite: `torch.where` sends a gradient of 0 into the branch it discards, and
 # $0 \cdot \infty$ is nan.
 #
-# - **What it costs.** $O(n)$ time, limited by bandwidth, and a mask of $n$ bytes that is kept for the backward pass.
+# - **What it costs.** $O(n)$ time, memory-bound, and a mask of $n$ bytes that is kept for the backward pass.
 # - **The other formulation** is a product, `x * mask * scale`: a dropped entry that is inf then becomes nan, not 0.
 # - **The usual mistakes.** `p` taken for the probability of keeping; `uniform > p`, which drops a 0 at `p = 0`.
 
@@ -96,7 +96,7 @@ def dropout(
 #
 # ### By what factor does dropout with `p` raise the second moment of an entry?
 #
-# - $\mathbb{E}[y^2] = x^2 / (1 - p)$ and $\mathbb{E}[y] = x$: the variance it adds is $x^2 \, p / (1 - p)$.
+# - $\mathrm{E}[y^2] = x^2 / (1 - p)$ and $\mathrm{E}[y] = x$: the variance it adds is $x^2 \, p / (1 - p)$.
 # - A batch norm after it learns the larger variance of training and is off in evaluation.
 #
 # Answer: `1 / (1 - p)`, within 3 %. Settings: `p` 0.1, 0.3, 0.5.

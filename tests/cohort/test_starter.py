@@ -41,7 +41,7 @@ def test_it_holds_stubs_a_page_and_workflows_and_no_solution(repository: Path) -
             line.strip() for line in master.stub_text(kata).splitlines()
         }
         assert not any(line.strip() in answer for text in found.values() for line in text.splitlines())
-    assert "| `katas/attention/gqa.py` | Grouped-query attention | 3 | 15 |" in found["README.md"]
+    assert "| `katas/attention/gqa.py` | Grouped-query attention | 3 | 20 |" in found["README.md"]
     assert not any(re.search(r"(?<!\{)\{\w+\}(?!\})", found[name]) for name in (GITHUB, GITLAB, "README.md"))
 
 

@@ -7,7 +7,7 @@
 class Seq2SeqTransformer(nn.Module):
     def __init__(self, src_vocab, tgt_vocab, d_model, num_layers, num_heads, d_ff, max_len, dropout=0.0, **f):
         super().__init__()
-        self.p, self.waves = dropout, SinusoidalPositions(max_len, d_model)
+        self.p, self.longest, self.waves = dropout, max_len, SinusoidalPositions(max_len, d_model)
         self.src_embedding, self.tgt_embedding = (nn.Embedding(n, d_model, **f) for n in (src_vocab, tgt_vocab))
         sizes = (d_model, num_heads, d_ff, dropout)
         self.encoder_layers = nn.ModuleList(EncoderLayer(*sizes, **f) for _ in range(num_layers))
@@ -15,6 +15,8 @@ class Seq2SeqTransformer(nn.Module):
         self.lm_head = nn.Linear(d_model, tgt_vocab, bias=False, **f)
 
     def embed(self, table, ids):
+        if ids.shape[1] > self.longest:
+            raise ValueError(f"{ids.shape[1]} ids, but at most {self.longest} have a position")
         x = self.waves(F.embedding(ids, table.weight) * table.weight.shape[1] ** 0.5)
         return F.dropout(x, self.p, self.training)
 
