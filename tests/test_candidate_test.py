@@ -71,7 +71,9 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Kata:
         (root / folder / TRACK / "rmsnorm.py").write_text(content)
     proofs_of = root / "graders" / TRACK / "rmsnorm"
     shutil.copytree(kata.proofs, proofs_of)
-    shutil.copytree(kata.proofs / "field", proofs_of / "right", dirs_exist_ok=True)  # programs with names of their own
+    (proofs_of / "right.txt").unlink()
+    for style, program in (proofs.right_attempts(kata) | proofs.field(kata)).items():
+        (proofs_of / "right" / f"{style}.py").write_text(program)  # without a test: what a test must accept
     for name, more in {"contract.py": GRADER, "wrong.txt": MUTANT}.items():
         (proofs_of / name).write_text((kata.proofs / name).read_text() + more)
     return catalog.katas(root)["rmsnorm"]
@@ -143,7 +145,7 @@ SAYS = {  # the check that a bad test ends in, and its sentence
     "patches_the_program": (HANDED, ACCEPTS_IT),
     "asserts_in_a_thread": (HANDED, ACCEPTS_IT),
     "swallows": (HANDED, ACCEPTS_IT),
-    "private_name": (f"{OTHERWISE} (t5", "it rests on the private name `eps`, which this program does not have"),
+    "private_name": (f"{OTHERWISE} (hugging_face", "it rests on the private name `eps`, which this program does not have"),
 }
 
 BY_CHANCE = ("tells_by_address", "tells_by_order", "tells_by_time")  # what they see says nothing of the program

@@ -6,6 +6,8 @@
 
 class Seq2SeqTransformer(nn.Module):
     def __init__(self, src_vocab, tgt_vocab, d_model, num_layers, num_heads, d_ff, max_len, dropout=0.0, **f):
+        if d_model % 2:
+            raise ValueError(f"a width of {d_model} has no pairs of sine and cosine")
         super().__init__()
         self.p, self.longest, self.waves = dropout, max_len, SinusoidalPositions(max_len, d_model)
         self.src_embedding, self.tgt_embedding = (nn.Embedding(n, d_model, **f) for n in (src_vocab, tgt_vocab))
