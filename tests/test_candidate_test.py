@@ -145,7 +145,7 @@ SAYS = {  # the check that a bad test ends in, and its sentence
     "patches_the_program": (HANDED, ACCEPTS_IT),
     "asserts_in_a_thread": (HANDED, ACCEPTS_IT),
     "swallows": (HANDED, ACCEPTS_IT),
-    "private_name": (f"{OTHERWISE} (hugging_face", "it rests on the private name `eps`, which this program does not have"),
+    "private_name": (f"{OTHERWISE} (t5", "it rests on the private name `eps`, which this program does not have"),
 }
 
 BY_CHANCE = ("tells_by_address", "tells_by_order", "tells_by_time")  # what they see says nothing of the program
