@@ -1,4 +1,4 @@
-# robust: Errors: heads that do not divide are assertions, which python -O skips; a cast of the model rounds its buffers.
+# robust: Errors: heads that do not divide are assertions, which python -O skips.
 """litgpt: tables from `build_rope_cache` in buffers, parts built from a Config, PyTorch's fused attention."""
 
 from dataclasses import dataclass
