@@ -79,8 +79,8 @@ class SinusoidalPositions(nn.Module):
         """Fill the table, which no state dict holds."""
         max_len, d_model = self.table.shape
         position = torch.arange(max_len, dtype=torch.float64)
-        speed = 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
-        angles = torch.outer(position, speed)
+        frequency = 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+        angles = torch.outer(position, frequency)
         self.table[:, 0::2] = angles.sin()
         self.table[:, 1::2] = angles.cos()
         ### END SOLUTION
