@@ -382,7 +382,7 @@ def test_jupytext_pairs_each_notebook_with_its_script():
 def test_each_explanation_names_its_cost_in_time_and_in_bytes(name):
     told = master.explanation(katas()[name]).partition("**What it costs.** ")[2].partition("\n\n")[0]
     assert re.search(r"\$O\(|FLOPs?\b|ms\b|µs\b", told)
-    assert re.search(r"\b[kMG]?B\b|bytes", told)
+    assert re.search(r"\b[kMG]?B\b|\bbytes?\b", told)
 
 
 @pytest.mark.parametrize("name", list(katas()))

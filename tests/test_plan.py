@@ -57,12 +57,12 @@ def test_of_what_is_planned_groundwork_comes_first() -> None:
 
 
 def test_six_hours_in_ten_days_hold_what_interviews_ask_most() -> None:
-    """Of the most asked third of all katas as much as there is time for, and nothing else."""
-    third = [kata.name for kata in asked.most_asked_first(KATAS.values())][: len(KATAS) // 3 + 2]
+    """Of the most asked two fifths of all katas as much as there is time for, and nothing else."""
+    most = [kata.name for kata in asked.most_asked_first(KATAS.values())][: len(KATAS) * 2 // 5]
     plan = planned(6, 10)
     new = [task.kata for task in plan.tasks if not task.again]
-    assert set(new) <= set(third)
-    assert set(third[: len(new) - 1]) <= set(new), "in their order, but for one that is too long for what is left"
+    assert set(new) <= set(most)
+    assert len({*most[: len(new)]} - {*new}) <= 2, "in their order, but for two that are too long for what is left"
     assert {"kv_cache", "sampling", "grpo", "adamw", "debug_lm"} <= set(new)
     assert sum(KATAS[name].minutes for name in new) >= 0.7 * 360
 

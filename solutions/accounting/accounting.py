@@ -173,6 +173,8 @@ def kv_cache_bytes(config: Config, seq_len: int, batch: int = 1, bytes_per_eleme
 # **What it says.** Llama 3 8B at 8,192 tokens: 158 TFLOPs forward, 22 percent of it attention, 0.16 s at an H100's 989
 # TFLOPS. Decoding reads 15 GB of weights for each step, 4.5 ms at 3.35 TB/s, and 1.07 GB of cache for each sequence.
 #
+# **What it costs.** Some 10 µs: sums of a few products, whose answer is in GB. No weight is made to be counted.
+#
 # ## The other formulation
 #
 # $C \approx 6 N D$ for training on $D$ tokens: $2N$ forward, $4N$ backward. It ignores attention and is right to within
