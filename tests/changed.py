@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +36,7 @@ ENGINE = (
 JUDGES = ("test_graders", "test_idiom")  # the modules whose tests judge answers of every kata
 RACE = "no_slower"  # which takes long, and tells of one machine alone
 LIBRARIES = "conformance"  # the folder of tests that hold solutions against libraries
-FEW = 3  # of which everything is proven
+FEW, MANY = 3, 18  # of which everything is proven, and the answers are judged; which ones goes in turn
 
 
 class Unknown(Exception):
@@ -54,13 +55,17 @@ class Plan:
     @property
     def whole(self) -> set[str]:
         """A few of those that changed, and the one in turn."""
-        names, few = sorted(self.changed), min(FEW, len(self.changed))
-        return {[*KATAS][self.turn % len(KATAS)]} | {names[(self.turn + n) % len(names)] for n in range(few)}
+        return {[*KATAS][self.turn % len(KATAS)], *self._in_turn(self.changed, FEW)}
 
     @property
     def judged(self) -> set[str]:
         """Those whose answers are judged."""
-        return {*KATAS} if self.engine else {*self.changed}
+        return self._in_turn(KATAS if self.engine else self.changed, MANY)
+
+    def _in_turn(self, names: Collection[str], most: int) -> set[str]:
+        """So many of them at most, at each commit others."""
+        row = sorted(names)
+        return {row[(self.turn * most + n) % len(row)] for n in range(min(most, len(row)))}
 
     def wants(self, item: pytest.Item) -> bool:
         """Whether a test is part of the proof."""
@@ -78,7 +83,7 @@ class Plan:
                 f"proof of what changed since {self.since}:",
                 f"  engine            {files if self.engine else 'nothing that verdicts hang on'}",
                 f"  katas             {', '.join(sorted(self.changed)) or 'none'}",
-                f"  answers judged    {'of every kata' if self.engine else 'of these'}",
+                f"  answers judged    of {', '.join(sorted(self.judged)) or 'none'}",
                 f"  everything        of {', '.join(sorted(self.whole))}",
             ]
         )

@@ -43,9 +43,8 @@ def test_what_verdicts_hang_on_is_the_engine_and_pages_are_not(paths: list[str])
     paths += ["dojo/cli/home.py", "dojo/judge/proxy.py"]
     plan = changed.plan(changed.SINCE_MAIN)
     assert (plan.changed, plan.engine) == (frozenset(), ("dojo/judge/proxy.py",))
-    assert plan.judged == {*changed.KATAS}
+    assert len(plan.judged) == changed.MANY
     assert "engine            dojo/judge/proxy.py" in str(plan)
-    assert "answers judged    of every kata" in str(plan)
 
 
 def test_where_nothing_changed_one_kata_is_proven_in_turn(paths: list[str]) -> None:
@@ -58,7 +57,8 @@ def test_where_nothing_changed_one_kata_is_proven_in_turn(paths: list[str]) -> N
 def test_of_many_that_changed_a_few_are_proven_whole(paths: list[str]) -> None:
     paths += [f"solutions/{kata.track}/{name}.py" for name, kata in changed.KATAS.items()]
     plan = changed.plan(changed.SINCE_MAIN)
-    assert plan.judged == plan.changed == {*changed.KATAS}
+    assert plan.changed == {*changed.KATAS}
+    assert len(plan.judged) == changed.MANY
     assert changed.FEW <= len(plan.whole) <= changed.FEW + 1
 
 
