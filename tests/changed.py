@@ -2,8 +2,7 @@
 
 `--changed=COMMIT` names another commit. A kata has changed where its own files have, or those of a kata whose bugs or
 answers it takes over. Of each that changed, and of every one where the engine changed in a way that verdicts hang on,
-those proofs run that judge its answers; of a few that changed, and of one in turn, all tests about them. So it takes
-half an hour at most on two processors, whatever has changed.
+those proofs run that judge its answers, and of a few all tests about them: as many, in turn, as half an hour holds.
 """
 
 from __future__ import annotations
