@@ -7,7 +7,6 @@ those proofs run that judge its answers, and of a few all tests about them: as m
 
 from __future__ import annotations
 
-import re
 import subprocess
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from dojo.cohort.store import ROOMS
 from dojo.content import catalog, proofs
 from dojo.content.catalog import Kata
 
@@ -22,12 +22,7 @@ KATAS = catalog.katas()
 SINCE_MAIN = "main"
 FOLDERS = ("solutions", "graders", "katas", "notebooks")
 ENGINE = (
-    "dojo/content/",
-    "dojo/contracts/",
-    "dojo/grading/",
-    "dojo/judge/",
-    "dojo/proving/",
-    "dojo/verdict/",
+    *(f"dojo/{room}/" for room in (*ROOMS, "content", "proving")),
     "constraints.txt",
     "pyproject.toml",
     "tests/test_graders.py",
@@ -58,8 +53,10 @@ class Plan:
 
     @property
     def judged(self) -> set[str]:
-        """Those whose answers are judged."""
-        return self._in_turn(KATAS if self.engine else self.changed, MANY)
+        """Those whose answers are judged: what changed itself before what only the engine reaches."""
+        found = self._in_turn(self.changed, MANY)
+        others = {*KATAS} - self.changed if self.engine else ()
+        return found | self._in_turn(others, MANY - len(found))
 
     def _in_turn(self, names: Collection[str], most: int) -> set[str]:
         """So many of them at most, at each commit others."""
@@ -114,16 +111,10 @@ def _changed(paths: list[str]) -> frozenset[str]:
     """The katas of these files, and those that take something over from them."""
     parts = [Path(path).parts for path in paths]
     found = {Path(part[2]).stem for part in parts if len(part) > 2 and part[0] in FOLDERS} & {*KATAS}
-    takes = {name: _taken_over(kata) for name, kata in KATAS.items()}
+    takes = {name: proofs.taken_over(kata) for name, kata in KATAS.items()}
     while more := {name for name, others in takes.items() if others & found} - found:
         found |= more
     return frozenset(found)
-
-
-def _taken_over(kata: Kata) -> set[str]:
-    """The katas whose known bugs or answers a kata takes over."""
-    text = "\n".join(path.read_text("utf-8") for path in proofs.files(kata))
-    return {*re.findall(r"^# with \w+/(\w+)", text, re.M), *re.findall(r"^(\w+)  \[builds on\]$", text, re.M)}
 
 
 def _before_main() -> str:

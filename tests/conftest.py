@@ -51,11 +51,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep what the plan wants."""
     if plan := config.stash.get(PLAN, None):
-        wanted = [*map(plan.wants, items)]
-        config.hook.pytest_deselected(
-            items=[item for item, is_wanted in zip(items, wanted, strict=True) if not is_wanted]
-        )
-        items[:] = [item for item, is_wanted in zip(items, wanted, strict=True) if is_wanted]
+        kept, others = list[pytest.Item](), list[pytest.Item]()
+        for item in items:
+            (kept if plan.wants(item) else others).append(item)
+        config.hook.pytest_deselected(items=others)
+        items[:] = kept
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,12 @@ class Question:
     text: str
     points: tuple[str, ...]
     source: str
-    number: numbers.Number | None = None  # where that is the answer
+    answer: str = ""  # the paragraph `Answer: …`, where it is a number
+
+    @property
+    def number(self) -> numbers.Number | None:
+        """The number that is the answer, where it is one."""
+        return numbers.read(self.answer)
 
 
 @dataclass
@@ -189,7 +194,7 @@ def questions(kata: Kata) -> list[Question]:
         text, _, answer = part.partition("\n")
         points = (" ".join(point.split()) for point in POINT.findall(answer))
         source = " ".join(" ".join(SOURCE.findall(answer)).split())
-        number = numbers.read("".join(ANSWER.findall(answer)[:1]))
+        number = " ".join(" ".join(ANSWER.findall(answer)).split())
         found.append(Question(text.strip(), tuple(points), source, number))
     return found
 
@@ -201,9 +206,11 @@ def question_faults(kata: Kata) -> list[str]:
     faults += [f"{where}: “{q.text}” has no points (`- …`)" for q in asked if not q.points]
     faults += [f"{where}: “{q.text}” has no paragraph `Source: …`" for q in asked if not q.source]
     faults += [f"{where}: “{q.text}”: {fault}" for q in asked if q.number for fault in q.number.faults(q.text)]
-    meant = sum(len(ANSWER.findall(part)) for part in follow_ups(kata).split("### "))
-    if meant != sum(q.number is not None for q in asked):
-        faults.append(f"{where}: a paragraph `Answer: …` is not of the form in dojo/content/numbers.py")
+    faults += [
+        f"{where}: “{q.text}”: a paragraph `Answer: …` is not of the form in dojo/content/numbers.py"
+        for q in asked
+        if q.answer and not q.number
+    ]
     counts = Counter(q.text for q in asked)
     return faults + [f"{where}: “{text}” is asked {count} times" for text, count in counts.items() if count > 1]
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import itertools
 import math
-import random
 import re
 from dataclasses import dataclass
 
 ANSWER = re.compile(r"Answer: `([^`]+)`(?: ([^,]+))?, within ([\d.]+) %\. Settings: (.+)\.")
-SETTING = re.compile(r"`(\w+)` ([\d., _]+)")
+SETTING = re.compile(r"`(\w+)` ([\d., ]+)")
 FUNCTIONS = {"ceil": math.ceil, "exp": math.exp, "log": math.log, "log2": math.log2, "sqrt": math.sqrt}
 NUMBER = re.compile(r"[-+]?(\d[\d,_]*\.?\d*|\.\d+)(e[-+]?\d+)?")
 POWERS = {"k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
@@ -30,10 +29,6 @@ class Number:
     unit: str
     percent: float  # that an answer may be off
     settings: dict[str, tuple[float, ...]]
-
-    def draw(self) -> Settings:
-        """A value for each setting."""
-        return {name: random.choice(values) for name, values in self.settings.items()}
 
     def value(self, settings: Settings) -> float:
         """What is right for these settings."""
@@ -52,29 +47,22 @@ class Number:
         found = [f"the question does not name `{name}`" for name in self.settings if f"`{name}`" not in question]
         if not 0 < self.percent <= WIDEST:
             found.append(f"an answer within {self.percent:g} % is none: at most {WIDEST:g} %, more than 0")
+        every = (dict(zip(self.settings, each, strict=True)) for each in itertools.product(*self.settings.values()))
         try:
-            values = [
-                self.value(dict(zip(self.settings, each, strict=True)))
-                for each in itertools.product(*self.settings.values())
-            ]
+            if len({*map(self.value, every)}) == 1:
+                found.append(f"`{self.formula}` is the same for all settings")
         except (ArithmeticError, NameError, SyntaxError, TypeError, ValueError) as error:
-            return [*found, f"`{self.formula}` gives no number: {error}"]
-        return (
-            found
-            if len(values) > 1 and len({*values}) > 1
-            else [*found, f"`{self.formula}` is the same for all settings"]
-        )
+            found.append(f"`{self.formula}` gives no number: {error}")
+        return found
 
 
 def read(paragraph: str) -> Number | None:
-    """The number that a paragraph tells, None where it is none."""
-    match = ANSWER.fullmatch(" ".join(paragraph.split()))
+    """The number that a paragraph `Answer: …` gives, None where it is not of that form."""
+    match = ANSWER.fullmatch(paragraph)
     if not match:
         return None
     settings = {
-        name: tuple(
-            float(value) if "." in value else int(value.replace("_", "")) for value in re.findall(r"[\d._]+", values)
-        )
+        name: tuple(float(value) if "." in value else int(value) for value in re.findall(r"[\d.]+", values))
         for name, values in SETTING.findall(match[4])
     }
     return Number(match[1], match[2] or "", float(match[3]), settings)

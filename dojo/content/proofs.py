@@ -28,6 +28,7 @@ from dojo.content.rows import BadRow, Row, read
 
 MISTAKE, OF, MUTANT, EQUIVALENT = "mistake", "mistake of ", "mutant ", "equivalent"
 BUILDS_ON, NOT_HERE, RAISES = "builds on", "not here", "raises"
+WITH = re.compile(r"^# with (\w+/\w+(?:/\w+)?)$", re.MULTILINE)  # a line for which another answer stands
 TEST = "test"  # what an attempt calls the test that its kata asks for
 WIDER = Row(r"float32.*→.*float64", "float64 is wider than the float32 that is asked for.", (), EQUIVALENT)
 
@@ -116,6 +117,13 @@ def field(kata: Kata) -> dict[str, str]:
     return {path.stem: _whole(path, kata.root) for path in sorted(kata.proofs.glob("field/*.py"))}
 
 
+def taken_over(kata: Kata) -> set[str]:
+    """The katas whose known bugs, or answers, a kata takes over."""
+    wholes = (path.read_text("utf-8") for path in files(kata) if path.suffix == ".py")
+    pasted = {line.split("/")[1] for text in wholes for line in WITH.findall(text)}
+    return pasted | {row.name for row in _table(kata) if row.mark == BUILDS_ON}
+
+
 def files(kata: Kata) -> Iterator[Path]:
     """The contract, and all that proves it."""
     return (path for path in sorted(kata.proofs.rglob("*")) if path.suffix in (".py", ".txt"))
@@ -152,4 +160,4 @@ def _whole(path: Path, root: Path) -> str:
             return master.read_text(root / "solutions" / track / f"{name}.py")
         return _whole(root / "graders" / track / name / "right" / f"{style[0]}.py", root)
 
-    return re.sub(r"^# with (\w+/\w+(?:/\w+)?)$", named, path.read_text("utf-8"), flags=re.MULTILINE)
+    return WITH.sub(named, path.read_text("utf-8"))

@@ -128,7 +128,7 @@ def _one(card: QuestionCard, screen: Screen) -> Answer | None:
     Where the answer is a number its settings are drawn, and what was typed is compared.
     """
     number = card.question.number
-    settings = number.draw() if number else {}
+    settings = {name: random.choice(values) for name, values in number.settings.items()} if number else {}
     screen.markdown(f"**{numbers.asked(card.question.text, settings)}**")
     asked = time.time()
     how = f"Type a number{number.unit and f' of {number.unit}'}" if number else "Answer aloud, or type it here"
