@@ -27,7 +27,6 @@ SEED, COLUMNS = 7, 80
 # What another processor or a busy one may change: digits, and whether the time check came to an end.
 VARIES = re.compile(
     r"(?<=softmax\.py:)1[0-3](?= in softmax)|"  # at which line an endless loop is seen is chance
-    r"(?<=robust )[12](?= of 16)|(19|20) more checks: 2 core, 1[45]|"  # softmax's, by what was drawn
     r"(just over )?\d\S*(?= × allowed)|over \d+×|"
     r", so the call was ended(: is there a loop\?)?|"  # by the processor's clock or, on a busy machine, by the wall's
     r"(?<=no answer after )\d+ s( of processor time)?|\d+\.\d\S*|\d+e[+-]?\d+| · [^\n]*undecided[^\n]*"

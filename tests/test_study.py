@@ -442,7 +442,7 @@ def test_a_pass_after_the_solution_says_so_wherever_it_is_told(tmp_path, monkeyp
         project, f"grade causal_mask --share {card}", "list", "history causal_mask", "history", "report"
     )
     told = "passed after the solution was shown"
-    assert re.search(rf"causal_mask: {told}, \d+ checks in ", graded)
+    assert f"causal_mask: {told}, 10 checks in " in graded
     assert "the solution was shown · attention: 1 of 6 solved" in graded
     assert "no hint" not in graded
     assert "passed with help" in listed

@@ -71,8 +71,12 @@ class ModuleContract(Contract):
         return found
 
     def ready(self, attempt: Attempt, call: Call, dtype: torch.dtype = torch.float32) -> Module:
-        """The module with its parameters loaded, in this dtype, on the device of the grading."""
+        """The module with its parameters loaded, in this dtype, on the device of the grading.
+
+        One without parameters is left in the dtype of its tables: a table that was cast is not graded.
+        """
         module = self.build(attempt, call)
+        dtype = dtype if call.params else torch.float32
         if dtype is not torch.float32 or attempt.device != "cpu":
             module.to(device=attempt.device, dtype=dtype)
         if call.params:

@@ -18,7 +18,6 @@ from dojo.contracts import (
     robust,
 )
 from dojo.contracts.oracles import sinusoids, sinusoids_by_float32_angles
-from dojo.judge.proxy import Module
 
 
 def waves(x: Tensor) -> Tensor:
@@ -82,10 +81,6 @@ class TestSinusoidalPositions(PrecomputedTablesContract, PositionsContract):
     hard_cases = {"far_positions": {"shape": (1,), "seq": 5003, "d_model": 4, "max_len": 5009}}
     representative = ("a_batch", "far_positions")
     holds = {"Far positions": ("test_hard_cases", "test_half_precision")}
-
-    def ready(self, attempt: Attempt, call: Call, dtype: torch.dtype = torch.float32) -> Module:
-        """The module as it was built: it has no parameters to cast, and a table that was cast is not graded."""
-        return super().ready(attempt, call)
 
 
 class TestLearnedPositions(PositionsContract):

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from dojo.contracts import Attempt, Call, Draw, Formula, PrecomputedTablesContract, core, fail, robust, tensor
 from dojo.contracts.oracles import apply_rope_by_float32_angles
-from dojo.judge.proxy import Module
 
 COMPLEX_PRODUCTS = {
     *("mul", "mul_", "_foreach_mul", "_foreach_mul_", "addcmul", "addcmul_", "div", "prod"),
@@ -100,10 +99,6 @@ class RoPEContract(PrecomputedTablesContract):
             positions = d.positions(max_seq_len, *leading[:own], seq)
         x = d.normal(*leading, positions.shape[-1], 2 * pairs)
         return Call({"x": x, "positions": positions}, {"d_k": 2 * pairs, "max_seq_len": max_seq_len, **more})
-
-    def ready(self, attempt: Attempt, call: Call, dtype: torch.dtype = torch.float32) -> Module:
-        """The module as it was built: it has no parameters to cast, and tables that were cast are not graded."""
-        return super().ready(attempt, call)
 
     @robust
     def test_each_call_reads_its_own_positions(self, attempt: Attempt, draw: Draw) -> None:
