@@ -4,12 +4,10 @@
 
 from dojo.contracts.attention import (
     FUSED,
-    NO_KEY_FOR_THE_SECOND,
     AttentionContract,
     HeadsContract,
     SoftmaxContract,
     in_part,
-    one_head_blind,
     one_value,
     very_large_scores,
 )

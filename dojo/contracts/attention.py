@@ -28,22 +28,12 @@ FUSED = Ban(
     ("torch.nn.MultiheadAttention", "torch.nn.functional.multi_head_attention_forward"),
 )
 
-NO_KEY_FOR_THE_SECOND = torch.tensor([True, False])[:, None, None, None]
-
 
 def in_part(d: Draw, *shape: int, share: float = 0.6) -> Tensor:
     """A mask by which every query sees some keys and not all: an inverted one then leaves no query without a key."""
     mask = d.mask(*shape, share=share)
     if shape[-1] > 1:
         mask[..., 0] &= ~mask.all(-1)
-    return mask
-
-
-def one_head_blind(d: Draw, heads: int) -> Tensor:
-    """A mask (1, heads, 5, 5) by which some queries see nothing in one head and something in the others."""
-    mask = d.mask(1, heads, 5, 5)
-    mask[..., 0] = True
-    mask[0, 0, 1] = mask[0, -1, 3] = False
     return mask
 
 
@@ -201,15 +191,6 @@ class AttentionContract(SoftmaxContract, HeadsContract):
             "very_large_scores_and_no_mask": lambda d: cls.call(d, 2, 5, logit_scale=150.0),
             "scores_far_below_zero": cls.far_below_zero,
         } | cls.__dict__.get("hard_cases", {})
-        cls.dead_rows = {
-            "one_query_of_each_head": lambda d: cls.call(d, 2, 5, mask=d.mask(2, h, 5, 5, dead_row=True)),
-            "one_query_of_all": lambda d: cls.call(d, 2, 5, mask=d.mask(5, 5, dead_row=True)),
-            "one_entry_is_all_padding": lambda d: cls.call(
-                d, 2, 5, mask=torch.tensor([True, False])[:, None, None, None].expand(2, 1, 1, 5) & d.mask(5, 5)
-            ),
-            "queries_hidden_in_one_head_alone": lambda d: cls.call(d, 2, 5, mask=one_head_blind(d, h)),
-            "one_token_that_sees_nothing": lambda d: cls.call(d, 2, 1, mask=NO_KEY_FOR_THE_SECOND),
-        } | cls.__dict__.get("dead_rows", {})
         cls.more_shapes = {
             "one_token": case(batch=2, seq=1),
             "one_entry_one_token": case(batch=1, seq=1),

@@ -34,11 +34,6 @@ class TestGroupedQueryAttention(AttentionContract):
     growth = {"heads": lambda d, n: of_groups(d, 2 * n, 2), "key heads": lambda d, n: of_groups(d, 2 * n, n)}
 
     @classmethod
-    def complete(cls) -> None:
-        super().complete()
-        cls.dead_rows = {}  # a query that may attend to nothing is a matter of mha and of padding
-
-    @classmethod
     def kv_heads(cls, heads: int) -> int:
         return 2 if heads % 2 == 0 else 1
 

@@ -15,11 +15,6 @@ class TestMultiQueryAttention(AttentionContract):
     }
 
     @classmethod
-    def complete(cls) -> None:
-        super().complete()
-        cls.dead_rows = {}  # a query that may attend to nothing is a matter of mha and of padding
-
-    @classmethod
     def kv_heads(cls, heads: int) -> int:
         return 1
 
