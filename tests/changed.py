@@ -94,7 +94,8 @@ def plan(since: str) -> Plan:
         count = int(_git("rev-list", "--count", "HEAD"))
     except Unknown as unknown:
         if since != SINCE_MAIN:
-            raise pytest.UsageError(f"--changed={since}: {unknown}") from None
+            hint = "; name files before --changed" if Path(since.split("::")[0]).exists() else ""
+            raise pytest.UsageError(f"--changed={since}: {unknown}{hint}") from None
         return Plan("the beginning, for no commit before is known", frozenset(KATAS), ENGINE, 0)
     engine = tuple(path for path in paths if path.startswith(ENGINE))
     return Plan(commit[:10], _changed(paths), engine, count)

@@ -68,3 +68,5 @@ def test_without_a_commit_before_everything_counts_as_changed(monkeypatch: pytes
     assert changed.plan(changed.SINCE_MAIN).changed == {*changed.KATAS}
     with pytest.raises(pytest.UsageError, match="--changed=v1: no repository"):
         changed.plan("v1")
+    with pytest.raises(pytest.UsageError, match="name files before --changed"):
+        changed.plan("tests/test_graders.py::test_solution_passes")
