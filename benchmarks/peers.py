@@ -14,7 +14,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-REASONS: dict[str, str] = {}
+_FUSED = "the peer is one fused kernel, and the kata is to write it out"
+_SCORES = "the peer's attention is a fused kernel, and the kata holds scores and weights in memory"
+REASONS: dict[str, str] = {
+    **dict.fromkeys(["softmax", "sigmoid", "silu", "gelu", "RMSNorm", "LayerNorm"], _FUSED),
+    "Linear": "at few tokens a module's own dispatch counts",
+    "Embedding": "F.embedding is what is asked for; indexing copies row by row",
+    "SinusoidalPositions": "one addition; a module's own dispatch counts",
+    "LearnedPositions": "one addition; a module's own dispatch counts",
+    "RoPEComplex": "torch.complex copies, and takes any layout; a view of pairs fails at an odd storage offset",
+    "causal_mask": "three small operations for one, on half of the bytes",
+    "FeedForward": "at few tokens a module's own dispatch counts",
+    "SwiGLU": "at few tokens a module's own dispatch counts",
+    **dict.fromkeys(["scaled_dot_product_attention", "MultiHeadAttention", "MultiQueryAttention"], _SCORES),
+    **dict.fromkeys(["GroupedQueryAttention", "CausalSelfAttention", "PreNormBlock", "PostNormBlock"], _SCORES),
+    **dict.fromkeys(["EncoderLayer", "DecoderLayer", "TransformerEncoder", "Seq2SeqTransformer"], _SCORES),
+}
 
 
 class Work(NamedTuple):
