@@ -3,6 +3,7 @@
 `--changed=COMMIT` names another commit. A kata has changed where its own files have, or those of a kata whose bugs or
 answers it takes over. Of each that changed, and of every one where the engine changed in a way that verdicts hang on,
 those proofs run that judge its answers, and of a few all tests about them: as many, in turn, as half an hour holds.
+What is about no kata is proven always.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ ENGINE = (
 )
 JUDGES = ("test_graders", "test_idiom")  # the modules whose tests judge answers of every kata
 RACE = "no_slower"  # which takes long, and tells of one machine alone
-LIBRARIES = "conformance"  # the folder of tests that hold solutions against libraries
 FEW, MANY = 3, 18  # of which everything is proven, and the answers are judged; which ones goes in turn
 
 
@@ -65,12 +65,9 @@ class Plan:
 
     def wants(self, item: pytest.Item) -> bool:
         """Whether a test is part of the proof."""
-        about = katas_of(item)
-        judges = (
-            Path(item.path).stem in JUDGES and item.get_closest_marker("proof") is not None and RACE not in item.name
-        )
-        conforms = Path(item.path).parent.name == LIBRARIES
-        return bool(about & self.whole or (judges and about & self.judged) or (conforms and self.judged))
+        about, proves = katas_of(item), item.get_closest_marker("proof") is not None
+        judges = Path(item.path).stem in JUDGES and RACE not in item.name and about & self.judged
+        return bool(about & self.whole or (proves and (judges or not about)))
 
     def __str__(self) -> str:
         files = f"{', '.join(self.engine[:3])}{' …' * (len(self.engine) > 3)}"

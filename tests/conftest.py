@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from dojo.content import catalog
 from dojo.grading import parallel
@@ -21,6 +22,8 @@ from dojo.judge.worker.isolation import confinement
 from dojo.verdict.types import Check, Outcome, Verdict
 from tests import changed
 
+settings.register_profile("dojo", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # of a busy machine
+settings.load_profile("dojo")
 SEED = 20261120
 collect_ignore = ["attacks", "golden", "tests_of_candidates"]  # no tests of ours
 os.environ["DOJO_HOME"] = tempfile.mkdtemp(prefix="dojo-tests-")  # what tests do is nobody's history

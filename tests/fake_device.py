@@ -4,10 +4,7 @@
 those that do. There it is `meta`, which every build of torch knows. Here it is a backend of its own, for a
 whole grading with values and gradients, in the process that grades:
 
-    python -m tests.fake_device KATA ... [--everything]
-
-Each check of the house is made once for each contract class, and each check of a kata's own; with `--everything`, all
-checks for each kata.
+    python -m tests.fake_device KATA ...
 
 It wants a process of its own: nothing takes a backend back, and the first gradient fixes what devices there are.
 """
@@ -38,25 +35,6 @@ OF_A_TEST = "Testtest"  # which is judged on the CPU alone, by a fork server
 CHECKS = " and ".join(f"not {each}" for each in (*LEFT_OUT, OF_A_TEST))
 
 
-def checks_of_all() -> dict[str, frozenset[str]]:
-    """For each kata the checks that its own grader makes, and those of the house that no kata before it makes."""
-    made: dict[str, frozenset[str]] = {}
-    seen: set[tuple[type, str]] = set()
-    for name, kata in catalog.katas().items():
-        own = set()
-        grader = catalog.load(kata.grader)
-        for group, each in vars(grader).items():
-            if not isinstance(each, type) or not group.startswith("Test") or each.__module__ != grader.__name__:
-                continue
-            for check in (word for word in dir(each) if word.startswith("test_") and getattr(each, word)):
-                owner = next(base for base in each.__mro__ if check in vars(base) and vars(base)[check])
-                if owner.__module__ == grader.__name__ or (owner, check) not in seen:
-                    own.add(f"{group}::{check}")
-                seen.add((owner, check))
-        made[name] = frozenset(own)
-    return made
-
-
 class _Factories(TorchFunctionMode):
     """`torch.tensor` makes its result where no dispatch mode sees it, so it is moved afterwards."""
 
@@ -81,12 +59,12 @@ def settle() -> None:
     Session.outgoing = outgoing
 
 
-def graded(name: str, only: frozenset[str] | None) -> Verdict:
-    """The solution of this kata, graded on that device; by these checks alone, whatever their parameters."""
+def graded(name: str) -> Verdict:
+    """The solution of this kata, graded on that device."""
     kata = catalog.katas()[name]
     entry = Entry(kata, master.read_text(kata.master), "attempt.py", "")
     with _Factories(), instrumentation.FakeDeviceMode():
-        options = Options(SEED, None, NAME, CHECKS, debug=True, diagnose=False, only=only)
+        options = Options(SEED, None, NAME, CHECKS, debug=True, diagnose=False)
         return run([entry], options, FreshStarts())[0]
 
 
@@ -94,15 +72,13 @@ def main() -> int:
     """Grade the solutions of these katas; returns 1 if a check failed, or if there was none."""
     settle()
     failed = False
-    words = sys.argv[1:]
-    chosen = {} if "--everything" in words else checks_of_all()
-    for name in (word for word in words if not word.startswith("--")):
-        verdict = graded(name, chosen.get(name))
+    for name in sys.argv[1:]:
+        verdict = graded(name)
         wrong = [
             f"{check.name} {check.outcome}: {check.message}" for check in verdict.checks if not check.outcome.harmless
         ]
         print(f"{name}: {len(verdict.checks)} checks on {verdict.device}", *wrong, sep="\n")
-        failed |= bool(wrong) or (not verdict.checks and not chosen)
+        failed |= bool(wrong) or not verdict.checks
     return int(failed)
 
 

@@ -95,6 +95,7 @@ def test_margins_name_the_largest_error() -> None:
     assert "linear  " in run("margins", "linear", "--seeds", "3")
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("name", ["mutants", "soak", "bench", "margins", "clocks"])
 def test_a_wrong_name_is_told_in_a_sentence(name: str) -> None:
     assert "did you mean rope" in run(name, "rpoe", status=2)

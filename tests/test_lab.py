@@ -59,6 +59,7 @@ def lab(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     log.close()
 
 
+@pytest.mark.proof
 @in_browser
 def test_an_answer_typed_in_lab_is_judged_there_saved_on_both_sides_and_graded_alike(lab, tmp_path: Path) -> None:
     from playwright.sync_api import expect, sync_playwright

@@ -102,6 +102,7 @@ def test_a_notebook_runs_untouched_and_passes_with_the_solution_in_its_cells(pro
     assert f"{name}: passed" in passed
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("name", KATAS)
 def test_a_lesson_comes_with_its_figures_and_without_a_script(project: Path, name: str) -> None:
     kata = catalog.katas(project)[name]
@@ -209,6 +210,7 @@ def script(project: Path, source: str, home: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.proof
 def test_in_a_plain_script_the_same_calls_print_text_and_a_helper_of_the_users_own_travels(
     project: Path, tmp_path: Path
 ) -> None:

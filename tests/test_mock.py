@@ -77,7 +77,7 @@ def test_a_silent_mock_runs_what_is_saved_asks_questions_and_tells_all_at_the_en
     assert "assert causal_mask(1).tolist() == [[False]]" in coded
     assert not [word for word in SILENT_WORDS if word in coded]
     assert "'5' is none of 1 again, 2 hard, 3 good, 4 easy" in after
-    assert "For 0 α" in after or "For 1 α" in after or "For 2 α" in after
+    assert re.search(r"For \d α", after)
     diagnosis = "the causal corner at the top left"
     for words in (diagnosis, "core   ", "hints              1 of 3", "questions          3 asked"):
         assert words in after.rpartition("How well")[2]

@@ -13,7 +13,7 @@ from dojo.contracts.checks import tolerance
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 seeds = st.integers(0, 2**31)
 sizes = st.integers(2, 200)
-everywhere = settings(max_examples=40, deadline=None, derandomize=True)  # a run of CI is no lottery
+everywhere = settings(max_examples=40, derandomize=True)  # a run of CI is no lottery
 
 
 def weighted_sum(init: dict, params: dict, x: Tensor, w: Tensor) -> Tensor:

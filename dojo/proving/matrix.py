@@ -6,7 +6,7 @@ any kata can get wrong stands in `house_mistakes`, for the checks that no mistak
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from dojo.content import master, proofs
 from dojo.content.catalog import Kata
@@ -23,19 +23,32 @@ from dojo.verdict.types import Tier
 CLOCK = "test_time_stays_near_the_reference"
 
 
-def survivors(kata: Kata, server: ForkServer, seed: int) -> list[str]:
+def survivors(kata: Kata, server: ForkServer, seed: int, own: dict[str, str] | None = None) -> list[str]:
     """The wrong answers of the kata's own table that no check without a clock rejects, then those that none rejects.
 
-    Each is run until a check fails it, and no further.
+    Each is run until a check fails it, and no further. `own` names the check that rejected each before, which is run
+    first; it is brought up to date.
     """
-    outcomes: Outcomes = {}
-    sources = _own(kata)
-    _run(kata, sources, seed, server, outcomes, clocked=False)
-    left = {name: sources[name] for name, found in outcomes.items() if not any(found.values())}
-    if left:
-        late: Outcomes = {}
-        _run(kata, left, seed, server, late, clocked=True)
-        left = {name: left[name] for name, found in late.items() if not any(found.values())}
+    sources, own = _own(kata), {} if own is None else own
+    before = {row: own[row] for row in sources if row in own}
+    own.clear()
+
+    def run(rows: Iterable[str], wanted: Callable[[str, str, bool], bool]) -> list[str]:
+        outcomes: Outcomes = {}
+
+        def due(row: str, check: str, clocked: bool) -> bool:
+            return wanted(row, check, clocked) and not any(outcomes[row].values())
+
+        tried = {row: sources[row] for row in rows}
+        if tried:
+            kill_matrix(kata, tried, Options(seed), _server(kata, server), due, outcomes)
+        found = {row: [check for check, fault in each.items() if fault] for row, each in outcomes.items()}
+        own.update({row: failed[0] for row, failed in found.items() if failed})
+        return [row for row in sources if row not in own]
+
+    left = run(before, lambda row, check, clocked: check == before[row])
+    left = run(left, lambda row, check, clocked: not clocked)
+    left = run(left, lambda row, check, clocked: clocked)
     return [f"{proofs.place(kata, name)}: no check fails {name!r}" for name in left]
 
 
@@ -102,15 +115,6 @@ def misdiagnosed(
 def _own(kata: Kata) -> dict[str, str]:
     source = master.read_text(kata.master)
     return {bug.name: bug.plant(source) for bug in proofs.own_bugs(kata)} | proofs.mistakes(kata)
-
-
-def _run(
-    kata: Kata, sources: Mapping[str, str], seed: int, server: ForkServer, outcomes: Outcomes, clocked: bool
-) -> None:
-    def wanted(row: str, check: str, timed: bool) -> bool:
-        return timed is clocked and not any(outcomes[row].values())
-
-    kill_matrix(kata, sources, Options(seed), _server(kata, server), wanted, outcomes)
 
 
 def _server(kata: Kata, server: ForkServer) -> ForkServer:

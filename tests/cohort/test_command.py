@@ -58,6 +58,7 @@ def stopped_by(number: int, folder: Path, *words: object) -> str:
     return running.communicate(timeout=60)[0]
 
 
+@pytest.mark.proof
 def test_a_class_that_is_stopped_and_killed_on_the_way_is_graded_whole(handed_in: Path, tmp_path: Path) -> None:
     out = tmp_path / "results"
     words = (handed_in, "--out", out, "--workers", 1)

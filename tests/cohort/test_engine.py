@@ -172,6 +172,7 @@ def local() -> Iterator[LocalEngine]:
     server.close()
 
 
+@pytest.mark.proof
 def test_attacks_among_honest_ones_change_no_verdict_but_their_own(local: LocalEngine) -> None:
     names = ["exits_at_once", "fork_bomb", "segfault", "reads_the_solution"]
     sources = {name: (ATTACKS / f"{name}.py").read_text("utf-8") for name in names}
