@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from dojo.cli.commands import COMMANDS
+from dojo.content import catalog, proofs
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -104,3 +105,11 @@ def test_hooks_need_nothing_from_elsewhere() -> None:
     for hook in repositories[0]["hooks"]:
         assert hook["entry"].split()[:2] == ["nox", "-s"]
         assert hook["entry"].split()[2] in sessions()
+
+
+def test_bugs_of_published_code_have_the_names_that_verdicts_give_them() -> None:
+    page = " ".join((ROOT / "docs" / "in_the_wild.md").read_text("utf-8").split())
+    known = {bug.name for kata in catalog.katas().values() for bug in proofs.bugs(kata)}
+    named = re.findall("“(.*?)”", page)
+    assert named
+    assert {*named} <= known
