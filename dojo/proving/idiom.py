@@ -179,7 +179,6 @@ _COUNTED = dict.fromkeys(_CHECKED, "the tokens are counted in Python")
 _SORTED = dict.fromkeys(_CHECKED, "each expert takes its tokens by nonzero")
 # What a master does not keep today, and why. The table only shrinks: who mends a master takes its lines out.
 EXEMPT: dict[str, dict[str, str]] = {
-    "cross_entropy": _CHECKED,
     "lm_loss": _COUNTED,
     "sampling": _CHECKED,
     "kv_cache": _TABLES,

@@ -4,29 +4,12 @@
 # $$\ell = (1 - \varepsilon)\,(L - x_t) + \varepsilon\,(L - \bar x) + \zeta L^2, \qquad
 # L = \ln \sum_j e^{x_j}, \qquad \bar x = \frac{1}{n} \sum_j x_j$$
 #
-# The loss of every language model: how surprised the model is by the token $t$ that came, given the logits $x$ of all
-# $n$ tokens of the vocabulary. $\varepsilon$ is label smoothing; $\zeta$ is the weight of the z-loss, which keeps $L$
-# near 0.
+# The loss of every language model: how surprised it is by the token $t$ that came, given the logits $x$ of all $n$
+# tokens of the vocabulary. $\varepsilon$ is label smoothing; $\zeta$ weighs PaLM's z-loss, which keeps $L$ near 0.
 #
 # **Write** `cross_entropy(logits, targets, ignore_index=-100, label_smoothing=0.0, z_loss=0.0)`. `logits` has shape
-# `(..., vocab)`, `targets` holds integers of shape `(...)`. The result is the mean of $\ell$ over the positions whose
-# target is not `ignore_index`: a tensor of no dimensions, with the dtype of `logits`.
-#
-# - **`ignore_index`** leaves a position out of the sum and out of the count. It may be any integer, a class of the
-#   vocabulary too.
-# - **Nothing kept** gives 0, with gradients of 0, and not nan as in PyTorch.
-# - **`label_smoothing`** spreads over all classes, the target's own too.
-# - **`z_loss`** is not smoothed: $\zeta L^2$ is added to the smoothed loss.
-# - **Large logits**, as 1e4, give finite losses and gradients.
-# - **A logit of `-inf`** beside the target has weight 0 and gives no nan, as long as `label_smoothing` is 0.
-# - **float16 and bfloat16** are computed in float32 and rounded once, at the end. float64 in, float64 out; float32
-#   accuracy is enough.
-# - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow to `logits`. No loops over
-#   positions or classes, and no tensor has more elements than `logits`.
-# - **A `ValueError`** whose message holds the values: a target outside of `[0, vocab)` that is not `ignore_index`;
-#   `targets` of another shape than `logits` without its last dimension; `label_smoothing` outside of `[0, 1]`; a
-#   negative `z_loss`.
-# - **Not graded:** logits that are nan or infinite where the target is ignored; -inf together with label smoothing.
+# `(..., vocab)`, `targets` holds int64 classes of shape `(...)`. The result is the mean of $\ell$ over the positions
+# whose target is not `ignore_index`: a tensor of no dimensions.
 #
 # Not allowed: `cross_entropy`, `nll_loss`, `softmax`, `log_softmax` and their modules. `torch.logsumexp` is allowed.
 #
@@ -39,6 +22,20 @@
 # [arXiv:2204.02311](https://arxiv.org/abs/2204.02311).
 #
 # House rules hold: docs/house_rules.md.
+
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Smoothing, Padding, Nothing kept, Extremes, Half precision</summary>
+#
+# - **Smoothing.** $\varepsilon$ spreads over all $n$ classes, the target's own too, as in torch. fairseq spreads it
+#   over the other $n - 1$: that is another loss. The z-loss is not smoothed.
+# - **Padding.** `ignore_index` may be a class of the vocabulary, such as the id of the padding.
+# - **Nothing kept.** Then the loss is 0 with gradients of 0, where PyTorch gives nan.
+# - **Extremes.** Logits of ±1e4 give finite losses and gradients. A logit of `-inf` beside the target has weight 0, and
+#   makes no nan as long as `label_smoothing` is 0.
+# - **Half precision.** Computed in float32 and rounded once, at the end. A long batch overflows float16 neither by its
+#   sum nor by its count.
+#
+# </details>
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -70,9 +67,6 @@ def cross_entropy(
     """The mean cross-entropy of the kept positions: (1 - ε)(L - x_t) + ε(L - mean x) + ζL², where L = logsumexp(x).
 
     0 when nothing is kept. Half precision is computed in float32 and rounded once.
-
-    Raises:
-        ValueError: a target is no class and not ignore_index, shapes do not fit, or ε or ζ is out of range.
     """
     raise NotImplementedError
 

@@ -8,19 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dojo.contracts import (
-    Attempt,
-    Ban,
-    Call,
-    Draw,
-    RoundedOnceContract,
-    fast,
-    match,
-    robust,
-    too_much,
-)
+from dojo.contracts import Attempt, Ban, Call, Draw, RoundedOnceContract, core, match, robust
 
-SMOOTH, PENALISED = {"label_smoothing": 0.3}, {"z_loss": 0.2}
+BOTH = {"label_smoothing": 0.3, "z_loss": 0.2}
+TARGETS = [0, 1, 0, 2], [2, 2, 1, 0], [1, 0, 2, 0]  # of logits at the extremes
 
 
 def by_definition(logits: Tensor, targets: Tensor, ignore_index: int, label_smoothing: float, z_loss: float) -> Tensor:
@@ -35,7 +26,7 @@ def by_definition(logits: Tensor, targets: Tensor, ignore_index: int, label_smoo
 
 
 def library(logits: Tensor, targets: Tensor, ignore_index: int, label_smoothing: float, z_loss: float) -> Tensor:
-    x, flat = logits.reshape(-1, logits.shape[-1]), targets.reshape(-1).long()
+    x, flat = logits.reshape(-1, logits.shape[-1]), targets.reshape(-1)
     kept = flat != ignore_index
     total = F.cross_entropy(x, flat, ignore_index=ignore_index, label_smoothing=label_smoothing, reduction="sum")
     return (total + z_loss * x.logsumexp(-1)[kept].square().sum()) / kept.sum().clamp_min(1)
@@ -44,7 +35,7 @@ def library(logits: Tensor, targets: Tensor, ignore_index: int, label_smoothing:
 def by_gathering(logits: Tensor, targets: Tensor, ignore_index: int, label_smoothing: float, z_loss: float) -> Tensor:
     kept, top = targets != ignore_index, logits.detach().amax(-1, keepdim=True)
     log_z = ((logits - top).exp().cumsum(-1)[..., -1]).log() + top[..., 0]  # one term after the other
-    loss = log_z - logits.gather(-1, targets.where(kept, 0).long()[..., None])[..., 0]
+    loss = log_z - logits.gather(-1, targets.where(kept, 0)[..., None])[..., 0]
     if label_smoothing:
         loss = (1 - label_smoothing) * loss + label_smoothing * (log_z - logits.mean(-1))
     return torch.where(kept, loss + z_loss * log_z**2, 0.0).sum() / kept.sum().clamp_min(1)
@@ -52,7 +43,7 @@ def by_gathering(logits: Tensor, targets: Tensor, ignore_index: int, label_smoot
 
 def of_kept_rows(logits: Tensor, targets: Tensor, ignore_index: int, label_smoothing: float, z_loss: float) -> Tensor:
     kept = targets != ignore_index
-    x, classes = logits[kept], targets[kept].long()
+    x, classes = logits[kept], targets[kept]
     log_p = x - x.logsumexp(-1, keepdim=True)  # off by as much as the largest logit rounds
     loss = -(1 - label_smoothing) * log_p[torch.arange(len(x)), classes]
     loss = loss - label_smoothing * log_p.mean(-1) if label_smoothing else loss
@@ -68,73 +59,57 @@ class TestCrossEntropy(RoundedOnceContract):
         ("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss", "torch.nn.functional.log_softmax",
          "torch.nn.functional.softmax", "torch._refs.softmax", "torch._refs.log_softmax"),
     )  # fmt: skip
+    holds = {
+        "Smoothing": ("test_smoothing",),
+        "Padding": ("test_hard_cases",),
+        "Nothing kept": ("test_nothing_kept",),
+        "Extremes": ("test_large_logits",),
+        "Half precision": ("test_half_precision", "test_float16"),
+    }
     cases = {
         "a_batch": {},
         "some_ignored": {"ignored": 0.5},
-        "smoothed": {"ignored": 0.3, **SMOOTH},
-        "a_z_loss": {"ignored": 0.3, "scale": 3.0, **PENALISED},
-        "smoothed_with_a_z_loss": {"ignored": 0.3, **SMOOTH, **PENALISED},
         "another_ignore_index": {"ignored": 0.5, "ignore_index": -1},
-        "rows_of_a_sequence": {"shape": (2, 3), "ignored": 0.3, **SMOOTH},
+        "a_sequence_with_a_z_loss": {"shape": (2, 3), "ignored": 0.3, "scale": 3.0, **BOTH},
     }
-    more_shapes = {
-        "one_position": {"shape": ()},
-        "one_row": {"shape": (1,)},
-        "one_class": {"vocab": 1, "ignored": 0.3},
-        "four_leading_dimensions": {"shape": (2, 1, 3, 2), "ignored": 0.3},
-    }
-    hard_cases = {
-        "an_ignored_class_of_the_vocabulary": {"shape": (12,), "vocab": 4, "ignore_index": 2, "ignored": 0.3},
-        "an_ignore_index_beyond_the_vocabulary": {"ignored": 0.4, "ignore_index": 1000},
-        "all_smoothing": {"label_smoothing": 1.0},
-        "int32_targets": {"ignored": 0.3, "dtype": torch.int32},
-    }
-    representative = ("a_batch", "some_ignored", "smoothed_with_a_z_loss", "rows_of_a_sequence")
+    hard_cases = {"the_padding_ignored": {"shape": (12,), "vocab": 4, "ignore_index": 2, "ignored": 0.3}}
     near_300 = {"shape": (3,), "vocab": 70_001, "scale": 0.1, "offset": 300.0}
-    growth_sizes = (8, 20)
-    timed = {"shape": (256,), "vocab": 2048, "ignored": 0.3}
+    memory_in = "shape"
 
     @classmethod
     def call(
-        cls, d: Draw, shape: tuple = (5,), vocab: int = 7, ignored: float = 0.0,
-        scale: float = 2.0, offset: float = 0.0, dtype: torch.dtype = torch.int64, **settings: float,
+        cls, d: Draw, shape: tuple = (5,), vocab: int = 7, ignored: float = 0.0, scale: float = 2.0,
+        offset: float = 0.0, **settings: float,
     ) -> Call:  # fmt: skip
-        """Normal logits and random targets, of which about a share is ignored, but never the first."""
-        index = int(settings.get("ignore_index", -100))
+        """Normal logits and random targets, of which about a share is ignored: the last is, and the first never."""
         targets = d.integers(0, vocab, *shape)
         if ignored:
             gone = (d.uniform(*shape) < ignored).flatten()
             gone[0], gone[-1] = False, True
-            targets = targets.masked_fill(gone.view(shape), index)
+            targets = targets.masked_fill(gone.view(shape), int(settings.get("ignore_index", -100)))
             targets.view(-1)[0] = 0
-        logits = offset + d.normal(*shape, vocab, scale=scale)
-        return Call({"logits": logits, "targets": targets.to(dtype), **settings})
+        return Call({"logits": offset + d.normal(*shape, vocab, scale=scale), "targets": targets, **settings})
+
+    @core
+    def test_smoothing_spreads_over_all_classes(self, attempt: Attempt, draw: Draw) -> None:
+        """Another ε than everybody else's, and a loss that compares with nobody's."""
+        calls = {f"smoothing {share}": self.call(draw, ignored=0.3, label_smoothing=share) for share in (0.3, 1.0)}
+        self.verify_all(attempt, draw, calls.items(), gradients=True)
 
     @robust
     def test_nothing_kept_gives_zero_with_gradients_of_zero(self, attempt: Attempt, draw: Draw) -> None:
         """A batch of prompts alone makes the loss nan, and with it every weight."""
-        for more in ({}, SMOOTH, PENALISED):
+        for more in ({}, BOTH):
             call = self.call(draw, **more)
             ignored = call.with_inputs(targets=torch.full_like(call.inputs["targets"], -100))
             self.verify(attempt, draw, "all targets ignored", ignored, gradients=True)
 
     @robust
-    def test_large_logits_give_finite_losses_and_gradients(self, attempt: Attempt, draw: Draw) -> None:
-        """Early in training, or behind a bug, a logit of some thousands turns the loss into inf or nan."""
-        logits = torch.tensor([[1e4, 0.0, -1e4], [-1e4, -1e4 + 1, -2e4], [112.0, 100.0, 0.0]])
-        for number, targets in enumerate(([0, 1, 0], [2, 2, 1], [1, 0, 2])):
-            call = Call({"logits": logits, "targets": torch.tensor(targets)})
-            self.verify(attempt, draw, f"large logits, targets {number + 1}", call, gradients=True)
-
-    @robust
-    def test_a_logit_of_minus_infinity_beside_the_target_has_no_weight(self, attempt: Attempt, draw: Draw) -> None:
-        """A token that is masked out of the vocabulary makes the loss nan."""
-        call = self.call(draw, shape=(6,), ignored=0.3)
-        logits, targets = call.inputs["logits"], call.inputs["targets"]
-        gone = F.one_hot((targets.clamp_min(0) + 1) % logits.shape[-1], logits.shape[-1]).bool()
-        for more in ({}, PENALISED):
-            masked = call.with_inputs(logits=logits.masked_fill(gone, -math.inf), **more)
-            self.verify(attempt, draw, "one token masked out", masked, gradients=True)
+    def test_large_logits_and_minus_infinity_give_finite_losses(self, attempt: Attempt, draw: Draw) -> None:
+        """A logit of some thousands, or a token that is masked out of the vocabulary, makes the loss inf or nan."""
+        rows = torch.tensor([[1e4, 0.0, -1e4], [-1e4, -1e4 + 1, -2e4], [112.0, 100.0, 0.0], [5.0, -math.inf, 1.0]])
+        calls = {str(targets): Call({"logits": rows, "targets": torch.tensor(targets)}) for targets in TARGETS}
+        self.verify_all(attempt, draw, calls.items(), gradients=True)
 
     @robust
     def test_half_precision_neither_sums_nor_counts_positions(self, attempt: Attempt, draw: Draw) -> None:
@@ -143,33 +118,3 @@ class TestCrossEntropy(RoundedOnceContract):
         call = Call({"logits": logits.expand(count, 3), "targets": torch.ones(count, dtype=torch.int64)})
         told, exact = f"{count} positions that all lose ln(1/e + 1 + e)", logits.double().logsumexp(-1) - 1
         match(self.run(attempt, told, call).double(), exact, 2e-3 * exact, "the mean of equal losses is that loss", "")
-
-    @robust
-    def test_wrong_arguments_are_refused(self, attempt: Attempt, draw: Draw) -> None:
-        """A target that is no class reads another row, or the loss goes on with the wrong sign."""
-        call = self.call(draw)
-        logits, targets = call.inputs["logits"], call.inputs["targets"]
-        for wrong in (7, -1, -101):
-            bad = targets.clone()
-            bad[1], bad[3] = -100, wrong
-            sentence = f"a target of {wrong} with 7 classes is refused"
-            self.refuses(attempt, call.with_inputs(targets=bad), wrong, sentence=sentence)
-        bad = torch.stack([targets, targets])
-        bad[1, 3] = -100
-        other = call.with_inputs(logits=torch.stack([logits, logits]), targets=bad, ignore_index=-1)
-        sentence = "a target of -100 in the second row is refused when ignore_index is another number"
-        self.refuses(attempt, other, -100, sentence=sentence)
-        self.refuses_each(attempt, call, targets=(targets[:4], targets[:, None], logits.argmax(-1)[None]))
-        for some in (targets, torch.full_like(targets, -100)):  # or where nothing is kept
-            kept = call.with_inputs(targets=some)
-            self.refuses_each(attempt, kept, label_smoothing=(-0.1, 1.5), z_loss=(-0.5,))
-
-    @fast
-    def test_no_tensor_has_more_elements_than_logits(self, attempt: Attempt, draw: Draw) -> None:
-        call = self.call(draw, shape=(64,), vocab=512, ignored=0.3, **SMOOTH, **PENALISED).cast(torch.float64)
-        callee, args, kwargs = self.prepare_call(attempt, call)
-        found, most = callee.largest(*args, **kwargs), 8 * call.inputs["logits"].numel()
-        name, size = max(found.items(), key=lambda item: item[1])
-        if size > most:
-            seen = f"{name} made {size} bytes for logits of {most // 8} elements"
-            too_much("no tensor has more elements than logits", seen)
