@@ -175,11 +175,9 @@ _TABLES = {
     "no float64 on a device": "the table is float64, so that positions are exact",
     "no attribute assigned": "the table follows the input to its device",
 }
-_COUNTED = dict.fromkeys(_CHECKED, "the tokens are counted in Python")
 _SORTED = dict.fromkeys(_CHECKED, "each expert takes its tokens by nonzero")
 # What a master does not keep today, and why. The table only shrinks: who mends a master takes its lines out.
 EXEMPT: dict[str, dict[str, str]] = {
-    "lm_loss": _COUNTED,
     "sampling": _CHECKED,
     "kv_cache": _TABLES,
     "speculative": _CHECKED,

@@ -8,27 +8,10 @@
 # pretraining, and with the mask $m$ also of fine-tuning on answers: the model reads the prompt, and learns the answer.
 #
 # **Write** `lm_loss(logits, token_ids, loss_mask=None, num_tokens=None)`. `logits` has shape `(batch, seq, vocab)`,
-# `token_ids` holds int64 ids of shape `(batch, seq)`. The result is a tensor of no dimensions, with the dtype of
-# `logits`.
+# `token_ids` and the boolean `loss_mask` have `(batch, seq)`. $N$ is `num_tokens`, by default the number of predicted
+# tokens that are kept in the whole batch. The result is a tensor of no dimensions.
 #
-# - **The shift.** Each row is shifted by itself. Token 0 is never predicted, and the last logits of a row predict
-#   nothing.
-# - **`loss_mask`** is boolean, of shape `(batch, seq)`. True says: this *token* is to be learnt. None says so of all.
-#   `loss_mask[:, 0]` has no meaning.
-# - **`num_tokens`** is the $N$ to divide by: an integer, or an integer tensor of shape `()` or `(1,)`. By default it is
-#   the number of predicted tokens whose mask is True, in the whole batch. Microbatches that all divide by the count of
-#   the whole batch add up to its loss.
-# - **Nothing kept**, or `seq` 1, gives 0, with gradients of 0. An $N$ of 0 divides by 1.
-# - **A token left out** may have the logit `-inf`. It makes no nan, in the loss or in the gradient.
-# - **float16 and bfloat16** are computed in float32 and rounded once, at the end. float64 in, float64 out; float32
-#   accuracy is enough.
-# - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow to `logits`. No loops over rows,
-#   positions or classes.
-# - **A `ValueError`** whose message holds the values: `token_ids` of another shape than `logits` without its last
-#   dimension; `loss_mask` of another shape than `token_ids`; a negative `num_tokens`.
-# - **Not graded:** ids outside the vocabulary, even where they are masked; logits that are nan or infinite elsewhere.
-#
-# `F.cross_entropy` and the rest of PyTorch are allowed: this is about the shift and the count.
+# All of PyTorch is allowed, `F.cross_entropy` too: this is about the shift and the count.
 #
 # **Example.** One row, `token_ids = [0, 1, 1, 0]`, and logits $(\ln 3, 0)$ everywhere: token 0 always has probability
 # 3/4. Tokens 1, 1, 0 are predicted and lose $\ln 4$, $\ln 4$ and $\ln \frac43$. The result is `3.06027 / 3 = 1.02009`.
@@ -39,6 +22,20 @@
 # https://github.com/huggingface/transformers.
 #
 # House rules hold: docs/house_rules.md.
+
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Mask, Microbatches, Nothing kept, Impossible tokens, Half precision, Cost</summary>
+#
+# - **Mask.** True says that this *token* is to be learned, so the mask is shifted with the tokens. Token 0 is never
+#   predicted: what the mask says of it has no meaning, and does not count.
+# - **Microbatches.** `num_tokens` is an integer or an integer tensor of no dimensions. Microbatches that all divide by
+#   the count of the whole batch add up to its loss.
+# - **Nothing kept.** Without `num_tokens` it gives 0 with gradients of 0, and `seq` 1 as well.
+# - **Impossible tokens.** One that is left out may have the logit `-inf`. It makes no nan in loss or gradient.
+# - **Half precision.** Computed in float32 and rounded once, after the division.
+# - **Cost.** A loop over rows, to save memory, is fine; one over positions or classes is not.
+#
+# </details>
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -65,10 +62,7 @@ def lm_loss(
 ) -> Float[Tensor, ""]:
     """The cross-entropy of the next token, summed over the tokens whose mask is True and divided by num_tokens.
 
-    num_tokens is their count by default, and 0 divides by 1. Half precision is computed in float32 and rounded once.
-
-    Raises:
-        ValueError: shapes do not fit, or num_tokens is negative.
+    num_tokens is their count by default, at least 1. Half precision is computed in float32 and rounded once.
     """
     raise NotImplementedError
 

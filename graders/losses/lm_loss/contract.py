@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dojo.contracts import Attempt, Call, Draw, RoundedOnceContract, robust
+from dojo.contracts import Attempt, Call, Draw, RoundedOnceContract, core, robust
 
 
 def token_by_token(
@@ -20,10 +20,10 @@ def token_by_token(
             if loss_mask is None or loss_mask[row, t]:
                 total = total - torch.log_softmax(logits[row, t - 1], -1)[ids[t]]
                 kept += 1
-    return total / (max(1, kept if num_tokens is None else int(num_tokens)))
+    return total / (max(1, kept) if num_tokens is None else int(num_tokens))
 
 
-def labelled(**inputs: Tensor) -> Tensor:
+def labeled(**inputs: Tensor) -> Tensor:
     x, labels, count = _shifted(**inputs)
     return F.cross_entropy(x.flatten(0, 1), labels.flatten(), reduction="sum") / count
 
@@ -47,47 +47,31 @@ def of_kept_tokens(**inputs: Tensor) -> Tensor:
 def _shifted(
     logits: Tensor, token_ids: Tensor, loss_mask: Tensor | None, num_tokens: int | Tensor | None
 ) -> tuple[Tensor, Tensor, int]:
-    labels = token_ids if loss_mask is None else token_ids.masked_fill(~loss_mask, -100)
-    count = int((labels[:, 1:] >= 0).sum() if num_tokens is None else num_tokens)
-    return logits[:, :-1], labels[:, 1:], max(1, count)
-
-
-def impossible_where_left_out(d: Draw) -> Call:
-    call = TestLmLoss.call(d, answers=0.5)
-    next_ids = call.inputs["token_ids"].roll(-1, 1)[..., None]
-    left_out = ~call.inputs["loss_mask"].roll(-1, 1)[..., None]
-    gone = torch.zeros(call.inputs["logits"].shape, dtype=torch.bool).scatter(-1, next_ids, left_out)
-    return call.with_inputs(logits=call.inputs["logits"].masked_fill(gone, -math.inf))
+    labels = (token_ids if loss_mask is None else token_ids.masked_fill(~loss_mask, -100))[:, 1:]
+    return logits[:, :-1], labels, max(1, int((labels >= 0).sum() if num_tokens is None else num_tokens))
 
 
 class TestLmLoss(RoundedOnceContract):
     name = "lm_loss"
     oracle = token_by_token
-    variants = (labelled, in_one_row, of_kept_tokens)
+    variants = (labeled, in_one_row, of_kept_tokens)
+    holds = {
+        "Mask": ("test_the_mask_is",),
+        "Microbatches": ("test_microbatches",),
+        "Nothing kept": ("test_hard_cases", "test_any_leading"),
+        "Impossible tokens": ("test_a_token_left_out",),
+        "Half precision": ("test_half_precision", "test_float16"),
+        "Cost": ("test_operation_count",),
+    }
     cases = {
         "all_tokens": {},
         "answers_alone": {"answers": 0.5},
         "a_microbatch_of_a_larger_batch": {"answers": 0.5, "num_tokens": 23},
-        "a_count_in_a_tensor": {"num_tokens": torch.tensor(17)},
-        "one_row": {"batch": 1, "answers": 0.5},
+        "one_predicted_token": {"batch": 1, "seq": 2},
     }
-    more_shapes = {
-        "two_tokens": {"seq": 2},
-        "one_token": {"seq": 1},
-        "one_masked_token": {"seq": 1, "answers": 0.5},
-        "one_class": {"vocab": 1},
-    }
-    hard_cases = {
-        "nothing_kept": {"answers": 0.0},
-        "nothing_kept_of_some": {"answers": 0.0, "num_tokens": 9},
-        "a_count_of_zero": {"answers": 0.5, "num_tokens": 0},
-        "a_count_of_zero_in_a_tensor": {"num_tokens": torch.tensor(0)},
-        "a_count_in_a_tensor_of_one_dimension": {"answers": 0.5, "num_tokens": torch.tensor([19])},
-        "left_out_tokens_of_probability_0": impossible_where_left_out,
-    }
-    representative = ("all_tokens", "a_microbatch_of_a_larger_batch", "answers_alone", "one_row")
+    hard_cases = {"nothing_kept": {"answers": 0.0}, "nothing_kept_of_some": {"answers": 0.0, "num_tokens": 9}}
     near_300 = {"batch": 4, "seq": 64, "scale": 300.0, "num_tokens": 70_001}  # as the losses' sum: beyond float16
-    growth_sizes = (8, 20)
+    grows = {"seq": "seq", "vocab": "vocab"}
     timed = {"batch": 4, "seq": 64, "vocab": 2048, "answers": 0.5}
 
     @classmethod
@@ -96,8 +80,7 @@ class TestLmLoss(RoundedOnceContract):
         **more: int | Tensor,
     ) -> Call:  # fmt: skip
         """Random ids; of a share of them a mask, whose rows keep unlike numbers; what it says of tokens 0 differs."""
-        inputs = {"logits": d.normal(batch, seq, vocab, scale=scale)}
-        inputs["token_ids"] = d.integers(0, vocab, batch, seq)
+        inputs = {"logits": d.normal(batch, seq, vocab, scale=scale), "token_ids": d.integers(0, vocab, batch, seq)}
         if answers is not None:
             mask = d.uniform(batch, seq) < answers
             if answers:
@@ -108,15 +91,29 @@ class TestLmLoss(RoundedOnceContract):
             inputs["loss_mask"] = mask
         return Call(inputs | more)
 
+    @core
+    def test_the_mask_is_that_of_the_predicted_tokens(self, attempt: Attempt, draw: Draw) -> None:
+        """The last token of the prompt is learned and the end of the answer is not, so the model never stops."""
+        prompt, answer = torch.arange(8) < 3, (torch.arange(8) >= 3) & (torch.arange(8) < 6)
+        for told, mask in {"an answer, then padding": answer, "not the prompt": ~prompt, "the prompt": prompt}.items():
+            call = self.call(draw, 2, 8).with_inputs(loss_mask=mask.repeat(2, 1))
+            self.verify(attempt, draw, told, call, gradients=True)
+
+    @core
+    def test_microbatches_add_up(self, attempt: Attempt, draw: Draw) -> None:
+        """A token of a short answer weighs more than another, and the loss depends on how the batch is cut."""
+        whole = self.call(draw, batch=4, answers=0.5).inputs
+        count = int(whole["loss_mask"][:, 1:].sum())
+        for cut, given in ((slice(0, 1), count), (slice(1, 4), torch.tensor(count))):
+            part = Call({name: value[cut] for name, value in whole.items()} | {"num_tokens": given})
+            self.verify(attempt, draw, f"rows {cut.start} to {cut.stop - 1} of 4", part, gradients=True)
+
     @robust
-    def test_wrong_arguments_are_refused(self, attempt: Attempt, draw: Draw) -> None:
-        """Shapes that broadcast, or a count below zero, give a number that looks like a loss."""
+    def test_a_token_left_out_may_be_impossible(self, attempt: Attempt, draw: Draw) -> None:
+        """A token that is masked out of the vocabulary, and left out of the loss as well, makes it nan: 0 · inf."""
         call = self.call(draw, answers=0.5)
-        logits, ids, mask = call.inputs.values()
-        bare = Call({"logits": logits, "token_ids": ids})
-        self.refuses_each(attempt, bare, token_ids=(ids[:, 1:], ids[:1], ids.mT.contiguous(), ids[..., None]))
-        self.refuses_each(attempt, call, loss_mask=(mask[:, 1:], mask[:1], mask[0], mask[..., None]))
-        for count in (-1, torch.tensor(-3)):
-            for told, kept in {"": mask, " where nothing is kept": torch.zeros_like(mask)}.items():
-                wrong, sentence = call.with_inputs(loss_mask=kept, num_tokens=count), f"num_tokens={count} is refused"
-                self.refuses(attempt, wrong, int(count), sentence=sentence + told)
+        next_ids = call.inputs["token_ids"].roll(-1, 1)[..., None]
+        left_out = ~call.inputs["loss_mask"].roll(-1, 1)[..., None]
+        gone = torch.zeros(call.inputs["logits"].shape, dtype=torch.bool).scatter(-1, next_ids, left_out)
+        impossible = call.with_inputs(logits=call.inputs["logits"].masked_fill(gone, -math.inf))
+        self.verify(attempt, draw, "left-out tokens of probability 0", impossible, gradients=True)
