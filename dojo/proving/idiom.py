@@ -178,7 +178,6 @@ _TABLES = {
 _SORTED = dict.fromkeys(_CHECKED, "each expert takes its tokens by nonzero")
 # What a master does not keep today, and why. The table only shrinks: who mends a master takes its lines out.
 EXEMPT: dict[str, dict[str, str]] = {
-    "sampling": _CHECKED,
     "kv_cache": _TABLES,
     "speculative": _CHECKED,
     "moe": _SORTED,

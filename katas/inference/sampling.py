@@ -7,39 +7,15 @@
 # A model gives logits $x$. What is drawn from them is a choice: the temperature $T$ sharpens or flattens the
 # distribution, filters cut its tail, and a uniform number $u$ picks a token.
 #
-# **Write two functions.**
+# **Write** `next_token_logprobs(logits, temperature=1.0, top_k=None, top_p=None, min_p=None)`: for logits
+# `(..., vocab)` the log-probabilities to draw from, in the same shape, `-inf` for what is left out. `top_k` keeps the
+# $k$ most probable tokens, `top_p` the fewest that together reach it, `min_p` those that are at least `min_p` times as
+# probable as the best.
 #
-# `next_token_logprobs(logits, temperature=1.0, top_k=None, top_p=None, min_p=None)` takes logits of shape
-# `(..., vocab)` and gives the log-probabilities of the distribution to draw from, in the same shape: `-inf` for what is
-# left out.
+# **Write** `sample(logprobs, uniform)`: for log-probabilities `(..., vocab)` and numbers of $[0, 1)$ `(...)` token ids,
+# int64 `(...)`.
 #
-# `sample(logprobs, uniform)` takes log-probabilities of shape `(..., vocab)` and one number of $[0, 1)$ for each row,
-# `(...)`. It gives token ids, int64 of shape `(...)`.
-#
-# - **The order** is temperature, top-k, top-p, min-p. Each filter works on the distribution that the one before has
-#   left, renormalised, and what comes out is normalised.
-# - **`top_k`** keeps exactly the `top_k` most probable tokens; all of them if there are no more.
-# - **`top_p`** goes from the most probable token down. A token stays while the sum of those *before* it is below
-#   `top_p`: the one that crosses stays, so one always does. `top_p=1.0` keeps every token, however float32 rounds.
-# - **`min_p`** keeps what is at least `min_p` times as probable as the most probable token.
-# - **Of equal logits** the lower ids come first, in all filters.
-# - **`temperature=0`** gives the largest logit log-probability 0, whatever the filters. Their values are checked even
-#   so.
-# - **A logit of `-inf`** has probability 0. Large logits, as 1e4, do not overflow.
-# - **`sample`** inverts the distribution function in the order of the vocabulary: the smallest id whose cumulative
-#   probability exceeds `uniform`. An id of probability 0 is never drawn. Where rounding leaves the whole sum below
-#   `uniform`, it is the last id of positive probability.
-# - **Half precision.** `sample` renormalises, so log-probabilities that were rounded to float16 or bfloat16 are fine.
-#   Both functions compute in float32; results of `next_token_logprobs` are rounded once. float64 in, float64 out;
-#   float32 accuracy is enough.
-# - **Inputs are not modified**, and may be non-contiguous or expanded. No gradients are asked for. No loops over rows
-#   or tokens.
-# - **A `ValueError`** whose message holds the value: `temperature` below 0; `top_k` below 1; `top_p` outside of
-#   $(0, 1]$; `min_p` outside of $[0, 1]$; a uniform number outside of $[0, 1)$.
-# - **Not graded:** rows of `-inf` alone, log-probabilities below -80, nan, `uniform` of another shape, and choices that
-#   hang on less than 1e-3 of probability.
-#
-# Not allowed: `torch.multinomial` and `torch.distributions`. Every softmax is allowed.
+# No gradients are asked for. Not allowed: `torch.multinomial` and `torch.distributions`.
 #
 # **Example.** Four tokens of probability 0.4, 0.3, 0.2, 0.1. `top_k=3` leaves $\tfrac49, \tfrac39, \tfrac29$. With
 # `top_p=0.7` the sums before them are 0, 0.444 and 0.778: the first two stay, with $\tfrac47$ and $\tfrac37$. Their
@@ -50,6 +26,22 @@
 # [arXiv:2407.01082](https://arxiv.org/abs/2407.01082).
 #
 # House rules hold: docs/house_rules.md.
+
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Filter order, Nucleus, Greedy, Extremes, Id order, Ends, Half precision, Errors</summary>
+#
+# - **Filter order.** Temperature, top-k, top-p, min-p, as in transformers: each works on what the one before has left,
+#   renormalized. vLLM has min-p first, llama.cpp the temperature last.
+# - **Nucleus.** A token stays while the sum *before* it is below `top_p`: the one that crosses stays, so one always
+#   does. `top_p=1.0` keeps every token, however float32 rounds.
+# - **Greedy.** `temperature=0` gives the largest logit log-probability 0, whatever the filters.
+# - **Extremes.** A logit of `-inf` has probability 0, logits of ±1e4 do not overflow, `top_k` may exceed `vocab`.
+# - **Id order.** `sample` sums in the order of the vocabulary, where Llama's code goes from the most probable down.
+# - **Ends.** A `uniform` of 0, or so near 1 that rounded sums stay below it, draws an id of positive probability.
+# - **Half precision.** Computed in float32, rounded once. `sample` renormalizes rounded log-probabilities.
+# - **Errors.** A negative `temperature`; `top_p` outside of $(0, 1]$.
+#
+# </details>
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -78,20 +70,13 @@ def next_token_logprobs(
 ) -> Float[Tensor, "*batch vocab"]:
     """The log-probabilities to draw from, -inf for what is left out: temperature, top-k, top-p, min-p, in this order.
 
-    Half precision is computed in float32 and rounded once.
-
-    Raises:
-        ValueError: temperature, top_k, top_p or min_p is out of range.
+    Half precision is computed in float32 and rounded once. Raises ValueError if temperature or top_p is out of range.
     """
     raise NotImplementedError
 
 
 def sample(logprobs: Float[Tensor, "*batch vocab"], uniform: Float[Tensor, "*batch"]) -> Int[Tensor, "*batch"]:
-    """The smallest id whose cumulative probability exceeds the uniform number, int64.
-
-    Raises:
-        ValueError: a uniform number is outside of [0, 1).
-    """
+    """The smallest id whose cumulative probability exceeds the uniform number, int64."""
     raise NotImplementedError
 
 
