@@ -170,15 +170,9 @@ TRACED = (no_graph_break, fake_tensors)  # dear, and blind to sizes
 _CHECKED = dict.fromkeys(
     ("no graph break", "no wait for the device", "fake tensors"), "values are checked, for a ValueError"
 )
-_TABLES = {
-    "meta device": "the table is an attribute, which to_empty() does not see",
-    "no float64 on a device": "the table is float64, so that positions are exact",
-    "no attribute assigned": "the table follows the input to its device",
-}
 _SORTED = dict.fromkeys(_CHECKED, "each expert takes its tokens by nonzero")
 # What a master does not keep today, and why. The table only shrinks: who mends a master takes its lines out.
 EXEMPT: dict[str, dict[str, str]] = {
-    "kv_cache": _TABLES,
     "speculative": _CHECKED,
     "moe": _SORTED,
     "kl_estimators": _CHECKED,

@@ -10,8 +10,8 @@
 #     name: python3
 #   dojo:
 #     title: Attention with a KV cache
-#     level: 3
-#     minutes: 30
+#     level: 4
+#     minutes: 45
 #     builds_on: [causal_attention, gqa]
 #     sources:
 #       - "Shazeer 2019: Fast transformer decoding, one write-head is all you need, arXiv:1911.02150"
@@ -23,60 +23,32 @@
 #
 # $$o_i = \mathrm{softmax}\!\left(\frac{q_i\, K_{0 \ldots t + i}^\top}{\sqrt{d}}\right) V_{0 \ldots t + i}$$
 #
-# A language model writes one token at a time. Each new token attends to all before it, but their keys and values never
-# change: they are computed once and kept. Here $t$ tokens stand in the cache, and $i$ counts the new ones.
+# A model that decodes token by token keeps the keys and values of earlier tokens: here of $t$, before new ones $i$.
 #
-# **Write two classes.**
+# **Write** `KVCache(batch, num_kv_heads, max_len, head_dim, *, device=None, dtype=None)`. `length` is an int, 0 at
+# first. `append(k, v)`, each `(batch, num_kv_heads, new, head_dim)`, returns those of all tokens so far, oldest first.
+# `truncate(length)` forgets all but the first `length`.
 #
-# `KVCache(batch, num_kv_heads, max_len, head_dim, *, device=None, dtype=None)` with `length`, `append(k, v)` and
-# `truncate(length)`.
+# **Write** `CachedAttention(d_model, num_heads, max_seq_len, theta=10000.0, num_kv_heads=None, *, device=None,
+# dtype=None)` with `forward(x, cache=None)`, from `(batch, seq, d_model)` to the same shape. The tokens of `x` follow
+# those in the cache, and join them. Otherwise as **causal_attention**: `q_proj`, `k_proj`, `v_proj`, `o_proj`
+# without biases; query head `h` reads key head `h // (num_heads // num_kv_heads)`; RoPE on the pairs `(2i, 2i + 1)`.
 #
-# `CachedAttention(d_model, num_heads, max_seq_len, theta=10000.0, num_kv_heads=None, *, device=None, dtype=None)` with
-# `forward(x, cache=None)`, from `(batch, seq, d_model)` to the same shape.
-#
-# - **`length`** is an int: how many tokens stand in the cache, 0 at first.
-# - **`append(k, v)`** takes keys and values of shape `(batch, num_kv_heads, new, head_dim)`. It gives those of all
-#   tokens so far as a tuple, each `(batch, num_kv_heads, length, head_dim)`, the oldest first.
-# - **It copies.** Whatever happens afterwards to `k`, to `v` or to an `x`, the cache holds what it was given.
-# - **`truncate(length)`** forgets all tokens but the first `length`. Appending goes on from there.
-# - **`device` and `dtype`** are those of the room, and of what `append` gives.
-# - **Room** for `max_len` tokens is taken once, at construction, and `append` writes into it. One of one token makes no
-#   larger tensor at length 4,000 than at 40, and takes as many operations. Views of the room are free.
-# - **Parameters** of `CachedAttention`, and no others, as in **gqa** and without biases: `q_proj.weight` and
-#   `o_proj.weight`, each `(d_model, d_model)`; `k_proj.weight` and `v_proj.weight`, each
-#   `(num_kv_heads * head_dim, d_model)`, where `head_dim = d_model / num_heads`, and `num_kv_heads` is `num_heads` when
-#   it is None.
-# - **Without a cache** `forward` is that of **causal_attention** at positions `0 ... seq - 1`: query head `h` reads
-#   key/value head `h // (num_heads // num_kv_heads)`. Queries and keys are rotated: at position $p$ the pair of entries
-#   `(2i, 2i + 1)` of a head turns by $p \cdot \theta^{-2i/\text{head\_dim}}$. Values are not.
-# - **With a cache** the tokens of `x` stand behind those in the cache, and join them. Their positions go on from
-#   `cache.length`. Query `i` of `seq` sees the first `length - seq + i + 1` keys, where `length` counts the new ones.
-# - **Any way of cutting** a sequence into calls, and any rollback by `truncate`, gives what one call gives. What a
-#   module must remember of a sequence stands in its cache: it serves several in turn.
-# - **Cost.** A call on one token computes the projections of one token. No loops over heads, batch or tokens.
-# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 softmax is computed in float32.
-#   Queries, keys, scores and weights may each be rounded to the dtype of the inputs, as Llama does. float64 in, float64
-#   out; float32 accuracy is enough.
-# - **Tables** of cosines and sines, if there are any, never show in `state_dict()`. They work on the device that the
-#   module was moved to, and lose no precision when it is cast to bfloat16 or float16.
-# - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow to `x` and the parameters
-#   without a cache. With one, none are asked for.
-# - **Errors of the cache** are `ValueError`s that hold the values: more than `max_len` tokens; `k` or `v` of another
-#   batch, number of heads or width than the cache; `k` and `v` of unequal lengths; `truncate` outside of `[0, length]`.
-# - **Errors of the module** are `ValueError`s that hold the values: `d_model` not a multiple of `num_heads`,
-#   `num_heads` not a multiple of `num_kv_heads`, an odd `head_dim`, a position from `max_seq_len` on. `append` may be
-#   the one that refuses what does not fit into the cache.
-# - **After an error** the cache is as it was before.
-# - **Not graded:** whether keys are kept turned or plain; what becomes of views after the next `append`; calls without
-#   tokens; inputs of another dtype than the cache or the parameters; the dtype that half precision is rotated in; heads
-#   below 1.
-#
-# Not allowed: fused attention, as `F.scaled_dot_product_attention` or `nn.MultiheadAttention`.
+# Not allowed: `F.scaled_dot_product_attention` and other fused attention.
 #
 # **Example.** `d_model = 2`, one head, all four weights the identity. Token 0 is $(1, 0)$. It sees only itself, gives
-# $(1, 0)$, and `length` is 1. Token 1 is $(0, 1)$, in a call of its own. It stands at position 1: turned, query and key
-# are $(-\sin 1, \cos 1)$. Its scores are $-0.595$ with token 0 and $0.707$ with itself, its weights $0.214$ and
+# $(1, 0)$, and `length` is 1. Token 1 is $(0, 1)$, in a call of its own. It stands at position 1: rotated, query and
+# key are $(-\sin 1, \cos 1)$. Its scores are $-0.595$ with token 0 and $0.707$ with itself, its weights $0.214$ and
 # $0.786$, and the result is $(0.214, 0.786)$. Counted from 0 again it would be $(0.330, 0.670)$.
+
+# %% [markdown] tags=["contract"]
+# - **Any cut.** However a sequence is cut into calls, and rolled back by `truncate` in between, it gives what one call
+#   gives. A module serves several caches by turns.
+# - **Buffer.** Allocated once, at construction, with its `dtype` and on its `device`. `append` copies the new tokens
+#   into it, and no others.
+# - **Cost.** A call on one token projects one token.
+# - **Half precision.** Softmax in float32. Scores and weights may be rounded to the dtype of the inputs, as Llama does.
+# - **Errors.** More than `max_len` tokens, a position from `max_seq_len` on. The cache is then as before.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -98,50 +70,41 @@
 # appends: that is the position of its first token.
 
 # %% [markdown] tags=["hint"]
-# With `seq` queries and `total` keys the hidden ones are `torch.ones(seq, total).triu(1 + total - seq)`: the diagonal
-# ends in the lower right corner, not in the upper left one. Rotate, append, repeat the key heads by
-# `repeat_interleave`, then scores, mask, softmax. Check all before you write anything.
+# With `seq` queries and `length` keys the mask is `torch.ones(seq, length).tril(length - seq)`: its diagonal ends in
+# the lower right corner. Rotate, append, scores, mask, softmax. Instead of repeating key heads, fold the group into the
+# query axis: `q.unflatten(1, (-1, group)).flatten(2, 3)`, and repeat the mask.
 
 # %%
 import math
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 
 # %%
 class KVCache:
-    """Keys and values of up to max_len tokens, in room that is taken once.
+    """Keys and values of up to max_len tokens, in buffers that are allocated once.
 
-    Raises ValueError where tokens do not fit, and leaves the cache as it was. Shazeer 2019, arXiv:1911.02150.
+    Raises ValueError where tokens do not fit, and stays as it was. Shazeer 2019, arXiv:1911.02150.
     """
 
     def __init__(self, batch: int, num_kv_heads: int, max_len: int, head_dim: int, *, device=None, dtype=None):
         ### BEGIN SOLUTION
-        room = (batch, num_kv_heads, max_len, head_dim)
-        self.keys = torch.zeros(room, device=device, dtype=dtype)
-        self.values = torch.zeros(room, device=device, dtype=dtype)
+        self.keys = torch.zeros(batch, num_kv_heads, max_len, head_dim, device=device, dtype=dtype)
+        self.values = torch.zeros_like(self.keys)
         self.length = 0
         ### END SOLUTION
 
     def append(
         self, k: Float[Tensor, "batch kv_heads new head_dim"], v: Float[Tensor, "batch kv_heads new head_dim"]
     ) -> tuple[Float[Tensor, "batch kv_heads length head_dim"], Float[Tensor, "batch kv_heads length head_dim"]]:
-        """Copy the keys and values of new tokens; those of all so far, oldest first.
-
-        Raises:
-            ValueError: there is no room for them, or their shape is not that of the cache.
-        """
+        """Copy the keys and values of new tokens; those of all so far, oldest first."""
         ### BEGIN SOLUTION
-        batch, heads, max_len, head_dim = self.keys.shape
-        new = k.shape[2]
-        if not k.shape == v.shape == (batch, heads, new, head_dim):
-            shapes = f"k {tuple(k.shape)} and v {tuple(v.shape)}"
-            raise ValueError(f"{shapes} do not fit a cache of ({batch}, {heads}, new, {head_dim})")
-        end = self.length + new
+        end, max_len = self.length + k.shape[2], self.keys.shape[2]
         if end > max_len:
-            raise ValueError(f"{self.length} tokens and {new} more do not fit into max_len {max_len}")
+            raise ValueError(f"{self.length} tokens and {k.shape[2]} more are beyond max_len {max_len}")
         self.keys[:, :, self.length : end] = k.detach()
         self.values[:, :, self.length : end] = v.detach()
         self.length = end
@@ -149,14 +112,8 @@ class KVCache:
         ### END SOLUTION
 
     def truncate(self, length: int) -> None:
-        """Forget all tokens but the first `length`.
-
-        Raises:
-            ValueError: length is outside [0, self.length].
-        """
+        """Forget all tokens but the first `length`."""
         ### BEGIN SOLUTION
-        if not 0 <= length <= self.length:
-            raise ValueError(f"length {length} is outside [0, {self.length}]")
         self.length = length
         ### END SOLUTION
 
@@ -164,12 +121,11 @@ class KVCache:
 # %%
 ### BEGIN SOLUTION
 def rotate(x: Float[Tensor, "*batch seq dim"], cos: Tensor, sin: Tensor) -> Float[Tensor, "*batch seq dim"]:
-    """RoPE on neighbouring pairs, in float32 at least."""
+    """RoPE on neighboring pairs, in float32 at least."""
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    cos, sin = cos.to(wide.dtype), sin.to(wide.dtype)
     first, second = wide[..., 0::2], wide[..., 1::2]
-    turned = torch.stack([first * cos - second * sin, first * sin + second * cos], dim=-1)
-    return turned.flatten(-2).to(x.dtype)
+    pairs = torch.stack([first * cos - second * sin, first * sin + second * cos], dim=-1)
+    return pairs.flatten(-2).to(x.dtype)
 
 
 ### END SOLUTION
@@ -177,10 +133,10 @@ def rotate(x: Float[Tensor, "*batch seq dim"], cos: Tensor, sin: Tensor) -> Floa
 
 # %%
 class CachedAttention(nn.Module):
-    """Causal self-attention with RoPE and shared key heads, whose new tokens stand behind those of a cache.
+    """Causal self-attention with RoPE and shared key heads, whose new tokens follow those of a cache.
 
-    Softmax is computed in float32 at least. Raises ValueError for heads that do not divide, an odd head dimension, and
-    a position from max_seq_len on.
+    Softmax is computed in float32 at least. Raises ValueError for a position from max_seq_len on. Ainslie et al. 2023,
+    arXiv:2305.13245.
     """
 
     def __init__(
@@ -195,28 +151,29 @@ class CachedAttention(nn.Module):
         dtype=None,
     ):
         ### BEGIN SOLUTION
+        super().__init__()
         if num_kv_heads is None:
             num_kv_heads = num_heads
-        if num_heads < 1 or d_model % num_heads != 0:
-            raise ValueError(f"d_model {d_model} is not a multiple of num_heads {num_heads}")
-        if num_kv_heads < 1 or num_heads % num_kv_heads != 0:
-            raise ValueError(f"num_heads {num_heads} is not a multiple of num_kv_heads {num_kv_heads}")
-        head_dim = d_model // num_heads
-        if head_dim % 2 != 0:
-            raise ValueError(f"head_dim {head_dim} = d_model {d_model} / num_heads {num_heads} is odd")
-        super().__init__()
-        self.head_dim = head_dim
+        self.head_dim = d_model // num_heads
         self.max_seq_len = max_seq_len
-        kv_dim = num_kv_heads * head_dim
+        self.theta = theta
+        kv_dim = num_kv_heads * self.head_dim
         self.q_proj = nn.Linear(d_model, d_model, bias=False, device=device, dtype=dtype)
         self.k_proj = nn.Linear(d_model, kv_dim, bias=False, device=device, dtype=dtype)
         self.v_proj = nn.Linear(d_model, kv_dim, bias=False, device=device, dtype=dtype)
         self.o_proj = nn.Linear(d_model, d_model, bias=False, device=device, dtype=dtype)
+        table = torch.empty(max_seq_len, self.head_dim // 2, device=device, dtype=torch.float32)
+        self.register_buffer("cos", table, persistent=False)
+        self.register_buffer("sin", torch.empty_like(table), persistent=False)
+        self.reset_parameters()
 
-        frequency = theta ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
-        angles = torch.outer(torch.arange(max_seq_len, dtype=torch.float64), frequency)
-        # Plain attributes, not buffers: `module.to(torch.bfloat16)` would round a buffer.
-        self.cos, self.sin = angles.cos().to(device), angles.sin().to(device)
+    def reset_parameters(self) -> None:
+        """Fill the tables, which no state dict holds."""
+        position = torch.arange(self.max_seq_len, dtype=torch.float64, device="cpu")
+        exponent = -torch.arange(0, self.head_dim, 2, dtype=torch.float64, device="cpu") / self.head_dim
+        angles = torch.outer(position, self.theta**exponent)
+        self.cos.copy_(angles.cos())
+        self.sin.copy_(angles.sin())
         ### END SOLUTION
 
     def forward(
@@ -224,32 +181,34 @@ class CachedAttention(nn.Module):
     ) -> Float[Tensor, "batch seq d_model"]:
         """Attention of x to itself and to what stands in the cache, which it joins."""
         ### BEGIN SOLUTION
-        seq = x.shape[1]
-        start = 0 if cache is None else cache.length
+        seq, start = x.shape[1], 0 if cache is None else cache.length
         if start + seq > self.max_seq_len:
-            raise ValueError(f"{start} + {seq} tokens: positions end before max_seq_len {self.max_seq_len}")
-        self.cos, self.sin = self.cos.to(x.device), self.sin.to(x.device)
+            raise ValueError(f"{start} tokens and {seq} more are beyond max_seq_len {self.max_seq_len}")
         cos, sin = self.cos[start : start + seq], self.sin[start : start + seq]
-        q = rotate(self.split_heads(self.q_proj(x)), cos, sin)
-        k = rotate(self.split_heads(self.k_proj(x)), cos, sin)
+        q = self.split_heads(self.q_proj(x))
+        k = self.split_heads(self.k_proj(x))
         v = self.split_heads(self.v_proj(x))
+        q = rotate(q, cos, sin)
+        k = rotate(k, cos, sin)
         if cache is not None:
             k, v = cache.append(k, v)
-        total = k.shape[2]
-        group = q.shape[1] // k.shape[1]
-        k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
 
-        acc = torch.promote_types(x.dtype, torch.float32)
-        scores = q.to(acc) @ k.to(acc).mT / math.sqrt(self.head_dim)
-        hidden = torch.ones(seq, total, dtype=torch.bool, device=x.device).triu(1 + total - seq)
-        weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
-        heads = (weights @ v.to(acc)).to(x.dtype)
-        return self.o_proj(heads.transpose(1, 2).flatten(-2))
+        # The queries of a group stand one after the other, so that no key head is repeated.
+        group, length = q.shape[1] // k.shape[1], k.shape[2]
+        q = q.unflatten(1, (-1, group)).flatten(2, 3)  # (batch, kv_heads, group * seq, head_dim)
+        acc = torch.promote_types(q.dtype, torch.float32)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if seq > 1:  # a single query sees every key
+            mask = torch.ones(seq, length, dtype=torch.bool, device=x.device).tril(length - seq).repeat(group, 1)
+            scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+        weights = F.softmax(scores, dim=-1, dtype=acc).to(q.dtype)
+        heads = (weights @ v).unflatten(2, (group, seq)).flatten(1, 2)
+        return self.o_proj(heads.transpose(-3, -2).flatten(-2))
         ### END SOLUTION
 
     ### BEGIN SOLUTION
     def split_heads(self, x: Float[Tensor, "batch seq dim"]) -> Float[Tensor, "batch heads seq head_dim"]:
-        return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
+        return x.unflatten(-1, (-1, self.head_dim)).transpose(-3, -2)
 
     ### END SOLUTION
 
@@ -257,60 +216,43 @@ class CachedAttention(nn.Module):
 # %% [markdown] tags=["solution"]
 # ## Why it is done this way
 #
-# **Why it is exact.** In a causal model the keys and values of a token depend on it and on earlier tokens alone. What
-# comes later changes nothing that is kept.
+# **Exact.** In a causal model the keys and values of a token depend on it and on earlier tokens alone. What comes later
+# changes nothing that is kept.
 #
-# **Why room is taken once.** `torch.cat` makes a new tensor for each token and copies all that there was: 8 million
-# rows for 4,000 tokens instead of 4,000, and for a moment the cache takes twice its memory. A room of fixed size also
-# keeps its address, which captured CUDA graphs need.
+# **One buffer.** `torch.cat` allocates a new tensor for each token and copies all that there was: 8 million rows for
+# 4,000 tokens instead of 4,000, and for a moment the cache takes twice its memory. A buffer also keeps its address,
+# which captured CUDA graphs need. `truncate` writes nothing: what stands after `length` is never read, so the rollback
+# of speculative decoding is free.
 #
-# **Why `truncate` writes nothing.** What stands behind `length` is never read, and the next `append` overwrites it.
-# That makes a rollback free, and speculative decoding rolls back in nearly every step.
+# **The group in the query axis.** `repeat_interleave` reads the cache, writes it `group` times and reads that: with 32
+# query heads to 8 key heads 9 times the traffic in HBM, in a step that is nothing but traffic. Folded, each key head
+# meets `group * seq` rows in one product, and views of the buffer are all it takes.
 #
-# **The mask.** With $s$ queries and $n$ keys the last query sees all keys. So the diagonal ends in the lower right
-# corner. One query alone needs no mask; a chunk of a prompt behind a cache does.
+# **The mask** has its diagonal end in the lower right corner, for the last query sees all keys.
 #
-# **What it costs.** $O(d^2 + n d)$ time for a token behind $n$ others; computed anew it would be $O(n d^2 + n^2 d)$.
-# The cache takes $4\, G\,\text{head\_dim}$ bytes for a token and layer in bfloat16, with $G$ key heads: in a model of
-# 32 layers with 8 heads of 128 that is 131 kB for a token, 1.1 GB for 8,192. A step reads all of it once.
+# **What it costs.** Prefill is compute-bound, and sets the TTFT. A decoding step is memory-bound: it reads all weights
+# and the whole cache, and does `group` FLOPs for a byte of cache. Llama 3 8B, with 32 layers of 8 key heads of 128, has
+# 131 kB of cache a token, 1.07 GB at 8,192 tokens: a step on an H100, 3.35 TB/s, takes 4.8 ms for 16 GB of weights and
+# 0.32 ms for that cache. Weights are shared by a batch, and the cache is not: throughput grows with the batch until the
+# caches are most of the traffic, here from 15 sequences on.
 #
 # ## The other formulation
 #
-# Attend over the whole room and mask what is not filled. All shapes are then the same in every step, as compiled
-# graphs want it, and each step costs as much as the last one. The room must start with zeros: `0 * nan` is nan.
+# Attend over the whole buffer and mask what is not filled, as gpt-fast does. All shapes are then alike in every step,
+# as compiled graphs want it, and each step costs as much as the last. The buffer must start with zeros: `0 * nan` is
+# nan.
 #
-# Keys may also be kept plain, and turned when they are read. That is more work in each step, and lets positions change
-# later.
+# One length a row, for a batch of unequal texts: `length` becomes a tensor `(batch,)`, tokens are written by
+# `keys[torch.arange(batch), :, lengths] = k`, positions are read from it, and the mask is
+# `torch.arange(max_len) < lengths[:, None]`. A row of length 0 sees nothing, and gets zeros by a second fill after the
+# softmax.
 #
 # ## The usual mistakes
 #
 # - Positions from 0 in every call: each new token then believes that it is the first.
-# - `is_causal=True` with one query and many keys: aligned in the upper left corner it sees the first key alone.
+# - `is_causal=True` with one query and many keys: aligned in the upper left corner, it sees the first key alone.
 # - No mask with a cache: right for one token, wrong for a chunk.
-# - Keys turned once when they are stored, and again when they are read.
-# - Keeping the caller's tensor: a static input buffer is refilled in the next step.
-# - Writing first and checking afterwards: the cache that refused is no longer what it was.
-# - State in the module: two sequences in turn then read each other's positions.
-
-# %% tags=["active-ipynb", "solution"]
-# # The cache fills, and a draft of four tokens of which one is kept is rolled back
-# import matplotlib.pyplot as plt
-# import torch
-# import torch.nn.functional as F
-#
-# steps = [("prompt of 6", 6), ("one token", 1), ("one token", 1), ("draft of 4", 4), ("truncate(9)", 9), ("2 more", 2)]
-# cache, rows = KVCache(1, 1, 16, 1), []
-# for number, (told, count) in enumerate(steps):
-#     if told.startswith("truncate"):
-#         cache.truncate(count)
-#     else:
-#         keys, _ = cache.append(torch.full((1, 1, count, 1), float(number)), torch.zeros(1, 1, count, 1))
-#     rows.append(F.pad(keys[0, 0, : cache.length, 0], (0, 16 - cache.length), value=torch.nan))  # a copy
-# figure, axis = plt.subplots(figsize=(7, 3), layout="constrained")
-# axis.imshow(torch.stack(rows), cmap="tab10", vmin=0, vmax=9)
-# axis.set(xlabel="place in the cache", title="a colour for each call whose tokens stand there; white is free")
-# axis.set_yticks(range(len(steps)), [told for told, _ in steps])
-# plt.show()
+# - Halves `(i, i + d/2)`, Hugging Face's layout of checkpoints, for neighboring pairs.
 
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
@@ -322,68 +264,31 @@ class CachedAttention(nn.Module):
 #
 # Source: Shazeer 2019, section 2.4, arXiv:1911.02150.
 #
-# ### How large is the cache?
+# ### How many sequences of `tokens` tokens fit on `gb` GB, beside Llama 3 8B's 16 GB of weights in bfloat16?
 #
-# - 2 × layers × key heads × head_dim × bytes for each token.
-# - Llama 3 8B has 32 layers and 8 key heads of 128: 131 kB in bfloat16, 1.1 GB for 8,192 tokens.
-# - With a batch of 16 such sequences it is larger than the weights, 16 GB.
+# - $2 \cdot 32 \cdot 8 \cdot 128$ numbers of two bytes: 131 kB a token.
+# - On 80 GB 60 sequences of 8,192 tokens. With 32 key heads it would be 15.
+#
+# Answer: `(gb - 16) * 1e9 / (131072 * tokens)` sequences, within 5 %. Settings: `gb` 80, 141; `tokens` 2048, 8192,
+# 32768.
 #
 # Source: Grattafiori et al. 2024, table 3, arXiv:2407.21783.
 #
-# ### What limits the speed of a step?
+# ### How many ms does a decoding step of Llama 3 8B take on an H100, for `batch` sequences of `tokens` tokens?
 #
-# - Memory: each step reads all weights and the whole cache, and does about one multiplication for each number of it.
-# - The weights are shared by the sequences of a batch, the cache is not. So larger batches help only up to a point.
-# - Prefill is the other way round: many tokens for each weight that is read.
+# - It reads 16 GB of weights once, and 131 kB for each token of each sequence, at 3.35 TB/s. FLOPs do not matter.
+# - Weights alone: 4.8 ms, whatever the batch. So throughput grows with the batch, and latency with the caches.
+#
+# Answer: `(16.06e9 + 131072 * batch * tokens) / 3.35e12 * 1e3` ms, within 5 %. Settings: `batch` 1, 8, 32; `tokens`
+# 2048, 8192.
 #
 # Source: Pope et al. 2022, arXiv:2211.05102.
 #
-# ### Room for max_len, growing by parts, or pages?
+# ### One buffer of max_len, growing by parts, or pages?
 #
-# - Room for the longest sequence wastes what short ones do not fill: of the memory of earlier systems 20 to 38 percent
-#   held tokens.
+# - A buffer for the longest sequence wastes what short ones do not fill: of the memory of earlier systems 20 to 38
+#   percent held tokens.
 # - Growing by `cat` copies; growing by doubling copies each token about once more, and takes up to twice the memory.
-# - Pages of 16 tokens and a table waste less than one page for a sequence, and prefixes can be shared.
+# - Pages of 16 tokens and a table waste less than one page a sequence, and prefixes can be shared.
 #
 # Source: Kwon et al. 2023, arXiv:2309.06180.
-#
-# ### Where is a rollback needed?
-#
-# - In speculative decoding: a draft of several tokens joins the cache in one call, and the rejected ones are forgotten.
-# - When a user edits the last message, or several answers start from one prompt.
-# - With a window that overwrites its oldest tokens it is not free: what was overwritten is gone.
-#
-# Source: Leviathan, Kalman, Matias 2022, arXiv:2211.17192.
-#
-# ### Keep keys turned or plain?
-#
-# - Turned: each key is rotated once. That is the usual choice.
-# - Plain: positions may be assigned anew, as when old tokens are dropped and the rest is counted within the cache.
-# - Doing both, turning what was turned, is a classic bug: the error grows with the position.
-#
-# Source: Xiao et al. 2023, section 3.2, arXiv:2309.17453.
-#
-# ### Why is `is_causal=True` wrong with a cache?
-#
-# - For queries and keys of unequal number PyTorch aligns the mask at the upper left: query `i` sees keys `0 ... i`.
-# - It should be the lower right. With one query, no mask at all is right.
-# - For a chunk use an explicit mask, or `torch.nn.attention.bias.causal_lower_right`.
-#
-# Source: PyTorch, https://docs.pytorch.org/docs/stable/generated/torch.nn.attention.bias.CausalBias.html.
-#
-# ### Does decoding with a cache give the same bits as one call?
-#
-# - No. Products of other shapes are summed in another order, so results differ by rounding.
-# - Greedy decoding can then take another token where two are nearly equal, and everything after it differs.
-# - Test with float64 and a tolerance, on logits and not on text.
-#
-# Source: He 2025, Defeating nondeterminism in LLM inference,
-# https://thinkingmachines.ai/blog/defeating-nondeterminism-in-llm-inference/.
-#
-# ### How is the cache made smaller?
-#
-# - Fewer key heads, one latent vector for all of them, windows, and layers that share a cache.
-# - Fewer bits: keys have outliers in fixed channels and are quantised by channel, values by token; 2 bits suffice.
-# - Dropping tokens of little weight, at the risk that a later question needs them.
-#
-# Source: Liu et al. 2024, KIVI, arXiv:2402.02750.
