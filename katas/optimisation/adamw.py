@@ -6,34 +6,16 @@
 #
 # $$p \leftarrow p - \eta\, \frac{m / (1 - \beta_1^t)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}$$
 #
-# The optimiser of nearly every language model. It divides the mean of the gradients by their size, entry by entry, so
-# that all entries move by about $\eta$, the learning rate, whatever the scale of the loss. Weight decay pulls the
-# parameters themselves towards 0 and stays out of the gradient: that is the W.
+# The optimizer of nearly every language model. It divides the mean of the gradients by their size, entry by entry, so
+# that all entries move by about $\eta$, the learning rate, whatever the scale of the loss. Weight decay stays out of
+# the gradient: that is the W.
 #
 # **Write** `AdamW(params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)` with `step()` and `zero_grad()`.
-# `torch.optim.Optimizer` may be the base class, which has `zero_grad` and `param_groups`.
+# `params` is as PyTorch's optimizers take it: an iterable of tensors, such as `model.parameters()`, or of dicts with
+# `params` and settings of their own. $g$ is a tensor's `.grad`; $m$ and $v$ start with zeros, $t$ with 1.
 #
-# - **`params`** is as torch's optimisers take it: an iterable of tensors, such as `model.parameters()` gives, or of
-#   dicts with `params` and settings of their own. What a dict does not set is as in the constructor.
-# - **`param_groups`** is a list of dicts with `params`, `lr`, `betas`, `eps` and `weight_decay`. Each step reads them
-#   anew, for a schedule changes them in between.
-# - **`step()`** is the formula for each tensor, with $g$ its `.grad`; $m$ and $v$ start with zeros. Decay comes first
-#   and by the learning rate, and is not in $g$. $\epsilon$ stands outside the root, after the correction.
-# - **$t$ counts** the steps in which this tensor had a gradient, from 1. Each tensor has its own.
-# - **A `.grad` of None** leaves its tensor as it is: no step, no decay, no count.
-# - **In place.** Values are written into the tensors that came, in the memory where they lie, without a graph: they
-#   stay the leaves that they were. `.grad` is left as it is.
-# - **`zero_grad()`** sets every `.grad` to None.
-# - **float16 and bfloat16** tensors have $m$ and $v$ in float32. The step is computed in float32, and the tensor is
-#   rounded once. No copy of it is kept in float32. float64 in, float64 out; float32 accuracy is enough.
-# - **Gradients and tensors may be non-contiguous**, gradients also expanded. No loops over entries: operations grow
-#   with the number of tensors, not with their size.
-# - **A `ValueError`** that holds the value: a negative `lr`, `eps` or `weight_decay`, a beta outside of `[0, 1)`, in
-#   the constructor and in a dict.
-# - **Not graded:** betas changed in the first steps, `eps=0` with a gradient of 0, empty tensors, tensors given twice,
-#   closures, `state_dict()`.
-#
-# Not allowed: anything else of `torch.optim`, and `torch._fused_adamw_` and its kin.
+# `torch.optim.Optimizer` may be the base class. Not allowed: anything else of `torch.optim`, and `torch._fused_adamw_`
+# and its kin.
 #
 # **Example.** $p = 1$, $\eta = 0.1$, $\lambda = 0.1$, and twice the gradient 0.5. In the first step $m = 0.05$ and
 # $v = 0.00025$, corrected 0.5 and 0.25: a step of $0.1 \cdot 0.5 / 0.5$. So $p = 0.99 - 0.1 = 0.89$, and then
@@ -44,6 +26,23 @@
 # [arXiv:1412.6980](https://arxiv.org/abs/1412.6980).
 #
 # House rules hold: docs/house_rules.md.
+
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Formula, Groups, No gradient, In place, Half precision, Errors</summary>
+#
+# - **Formula.** Decay comes first, and `eps` is added to the root of the corrected $v$, as in PyTorch. float64 stays
+#   float64.
+# - **Groups.** `param_groups` is a list of dicts with `params`, `lr`, `betas`, `eps` and `weight_decay`, read anew at
+#   each step: a schedule changes it.
+# - **No gradient.** A `.grad` of None leaves its tensor alone: no step, no decay. $t$ counts the steps in which this
+#   tensor had one.
+# - **In place.** Values are written in the memory where they lie, without a graph or a loop over entries. `.grad` is
+#   left as it is; `zero_grad()` sets it to None.
+# - **Half precision.** $m$, $v$ and the step are float32; the tensor is rounded once a step, and no float32 copy of it
+#   is kept.
+# - **Errors.** A negative `lr`, `eps` or `weight_decay`, a beta outside `[0, 1)`, in the constructor or in a dict.
+#
+# </details>
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
