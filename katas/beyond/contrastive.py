@@ -6,23 +6,11 @@
 # + \frac{1}{2n} \sum_{j} \Big( \ln \sum_i e^{S_{ij}} - S_{jj} \Big)$$
 #
 # CLIP learns from $n$ pairs of an image and its text. Each image is to find its own text among the $n$, and each text
-# its own image: two classifications with $n$ classes, whose logits are the scaled cosines $S$.
+# its own image: two classifications with $n$ classes, whose logits are the scaled cosines $S$. $\hat I$ and $\hat T$
+# are the rows divided by their lengths.
 #
 # **Write** `clip_loss(image, text, log_scale)`. `image` and `text` have shape `(n, d)`, row $i$ of both is a pair.
-# `log_scale` is $\tau$, a tensor of no dimensions that is learnt. The result is a tensor of no dimensions.
-#
-# - **Directions:** $\hat I$ and $\hat T$ are the rows divided by their lengths. A length below 1e-12 counts as 1e-12:
-#   a row of zeros gives cosines of 0, and the gradients of a division by 1e-12.
-# - **The scale** is $e^\tau$, as large as it comes: it is not clamped. Cosines times 1,000 give finite losses.
-# - **Dtype.** The result has the dtype of `image`. float16 and bfloat16 are computed in float32 and rounded once, at
-#   the end, $e^\tau$ too. float64 in, float64 out; float32 accuracy is enough.
-# - **`log_scale` may be float32** beside inputs in half precision, and is not rounded to theirs.
-# - **Gradients** flow to all three inputs, which are not modified, and may be non-contiguous or expanded.
-# - **No loops** over pairs or features.
-# - **A `ValueError`** whose message holds the shapes: `image` and `text` that are not both `(n, d)`; a `log_scale` that
-#   has dimensions.
-# - **Not graded:** no pairs at all, lengths whose squares overflow float32, and the gradient of a row that is shorter
-#   than 1e-12 but not zero.
+# `log_scale` is $\tau$, a tensor of no dimensions that is learned. The result is a tensor of no dimensions.
 #
 # `F.cross_entropy` and `F.normalize` are allowed.
 #
@@ -35,6 +23,17 @@
 # Learning with Contrastive Predictive Coding, [arXiv:1807.03748](https://arxiv.org/abs/1807.03748).
 #
 # House rules hold: docs/house_rules.md.
+
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Scale, Zero rows, Half precision, Errors</summary>
+#
+# - **Scale.** It is $e^\tau$, as large as it comes, and not clamped: cosines times 1,000 give a finite loss.
+# - **Zero rows.** A row of zeros has cosines of 0, and the gradients stay finite.
+# - **Half precision.** Computed in float32, from the lengths on, and rounded once. `log_scale` may be float32 beside
+#   inputs in half precision, and is not rounded to theirs.
+# - **Errors.** `image` and `text` that are not both `(n, d)`.
+#
+# </details>
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -60,10 +59,10 @@ def clip_loss(
 ) -> Float[Tensor, ""]:
     """The mean of two cross-entropies of scaled cosines: of each image among the texts, of each text among the images.
 
-    Lengths below 1e-12 count as 1e-12. Half precision is computed in float32 and rounded once.
+    Half precision is computed in float32 and rounded once.
 
     Raises:
-        ValueError: image and text are not two tables of one shape, or log_scale has dimensions.
+        ValueError: image and text are not two tables of one shape.
     """
     raise NotImplementedError
 
