@@ -5,29 +5,15 @@
 # \lVert g \rVert = \sqrt{\textstyle\sum_k \lVert g_k \rVert^2}, \qquad
 # \bar g = \sum_i \frac{n_i}{\sum_j n_j}\, g^{(i)}$$
 #
-# Two steps between `backward` and the optimiser. Clipping keeps one bad batch from ruining a run: all gradients
-# together are one vector, and it is shortened to the length $c$, its direction kept. Accumulating makes one large batch
-# of several small ones, the microbatches, each with its own number of tokens $n_i$.
+# Two steps between `backward` and the optimizer. Clipping keeps one bad batch from ruining a run: all gradients
+# together are one vector, shortened to the length $c$. Accumulating makes one large batch of several microbatches, each
+# with its own number of tokens $n_i$.
 #
-# **Write** `clip_by_global_norm(grads, max_norm, eps=1e-6)`, which gives `(clipped, norm)`, and
-# `accumulate_gradients(grads, counts)`, which gives a list.
+# **Write** `clip_by_global_norm(grads, max_norm, eps=1e-6)`, which gives `(clipped, norm)`: a list, and the norm before
+# clipping, a tensor without dimensions. `grads` is a list of tensors of any shapes.
 #
-# - **`grads` of `clip_by_global_norm`** is a list of tensors of any shapes, with None where a parameter has no
-#   gradient. `clipped` is a list of the same length: None stays None, and each tensor keeps its dtype.
-# - **`norm`** is the norm of all of them together, before clipping: a tensor of no dimensions, float32, or float64 if
-#   one of the gradients is. An empty list has norm 0.
-# - **What need not be clipped**, where `norm + eps <= max_norm`, comes back bit for bit. It may be the same tensors.
-# - **Squares** are summed in float32 at least: float16 gradients of 300 must not overflow.
-# - **`grads` of `accumulate_gradients`** holds a list for each microbatch: the gradients of a *mean* over `counts[i]`
-#   tokens. The result is the list of gradients of the mean over all tokens, each in its own dtype: weighted and summed
-#   in float32 at least, and rounded once.
-# - **A microbatch of count 0** takes no part, even if it holds nan. Where all counts are 0 the result is zeros.
-# - **None** in some microbatches counts as zero; None in all of them stays None.
-# - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow through both functions. No loops
-#   over entries: operations grow with the number of tensors alone. float64 in, float64 out; float32 accuracy is enough.
-# - **A `ValueError`** whose message holds the values: `max_norm` that is not positive; a negative count; lists of
-#   different lengths, of counts and microbatches or among the microbatches.
-# - **Not graded:** what is clipped when the norm is not finite; gradients through a norm of 0.
+# **Write** `accumulate_gradients(grads, counts)`. `grads[i]` is the list of gradients of a *mean* over the `counts[i]`
+# tokens of microbatch $i$; the result is the list for the mean over all tokens.
 #
 # Not allowed: `nn.utils.clip_grad_norm_` and its kin, `nn.utils.get_total_norm`.
 #
@@ -39,6 +25,22 @@
 # [arXiv:1211.5063](https://arxiv.org/abs/1211.5063).
 #
 # House rules hold: docs/house_rules.md.
+
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: In place, Unclipped, None, Half precision, No tokens, Errors</summary>
+#
+# - **In place.** `clipped` holds the tensors that came, scaled in place, or new ones: both are right. Neither function
+#   needs to be differentiable.
+# - **Unclipped.** A norm below `max_norm` leaves gradients as they are, bit for bit.
+# - **None.** A parameter without a gradient: None stays None in `clipped`. In some microbatches it counts as zero, in
+#   all of them it stays None.
+# - **Half precision.** Squares, and sums over microbatches, are float32. The norm stays float32 (float64 beside
+#   float64), each gradient keeps its dtype and is rounded once.
+# - **No tokens.** A microbatch of count 0 takes no part, even if it holds nan. Where all counts are 0 the result is
+#   zeros.
+# - **Errors.** `counts` and `grads` of different lengths.
+#
+# </details>
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -62,9 +64,6 @@ def clip_by_global_norm(
     """The gradients, shortened together to a norm of at most max_norm, and their norm before that.
 
     The norm is float32, float64 if one of them is; each gradient keeps its dtype, and None stays None.
-
-    Raises:
-        ValueError: max_norm is not positive.
     """
     raise NotImplementedError
 
@@ -75,7 +74,7 @@ def accumulate_gradients(
     """The gradients of the mean over all tokens, from those of the means over each microbatch's counts[i] tokens.
 
     Raises:
-        ValueError: a count is negative, or lists differ in length.
+        ValueError: there are not as many counts as microbatches.
     """
     raise NotImplementedError
 
