@@ -66,7 +66,7 @@ def _formula(contract: type[Contract], target: Any) -> tolerance.Formula:
         items, required = list(inputs.items()), contract.signature.required
         args, kwargs = [v for _, v in items[:required]], dict(items[required:])
         if not init and not params:
-            return target(*args, **kwargs)
+            return contract.in_order(target(*args, **kwargs))
         module = target(**init)
         floating = [v.dtype for v in [*params.values(), *inputs.values()] if tolerance.is_floating(v)]
         module = module.to(floating[0]) if floating else module
