@@ -637,10 +637,13 @@ def sequence_logprobs(m: ModuleType, n: int) -> Work:
     return Work(m.sequence_logprobs, theirs, (torch.randn(4, n, 1024), ids(1024, 4, n), torch.rand(4, n) < 0.5))
 
 
-@peer("dpo", "F.logsigmoid, as TRL has it", (64, 512, 4096, 32768))
+@peer("dpo", "F.logsigmoid of both margins, as TRL has it", (64, 512, 4096, 32768))
 def dpo_loss(m: ModuleType, n: int) -> Work:
+    smoothing = 0.0
+
     def theirs(chosen: Tensor, rejected: Tensor, ref_chosen: Tensor, ref_rejected: Tensor) -> Tensor:
-        return -F.logsigmoid(0.1 * (chosen - rejected - (ref_chosen - ref_rejected).detach())).mean()
+        margin = 0.1 * (chosen - rejected - (ref_chosen - ref_rejected).detach())
+        return (-F.logsigmoid(margin) * (1 - smoothing) - F.logsigmoid(-margin) * smoothing).mean()
 
     return Work(m.dpo_loss, theirs, tuple(torch.randn(4, n)))
 

@@ -123,7 +123,7 @@ def test_show_gives_the_ask_and_the_contract_when_it_is_asked_for():
     assert "Do not hide it." not in asked
     assert held.startswith("# Stable softmax: the contract\n\n- **Extremes.** Any finite input")
     assert "Do not hide it." in held
-    assert shown("dpo", "--contract").startswith("The statement of dpo is in one part: ")
+    assert shown("debug_lm", "--contract").startswith("The statement of debug_lm is in one part: ")
 
 
 @pytest.mark.parametrize(("rows", "paged"), [(24, True), (300, False)])

@@ -1,40 +1,22 @@
 # %% [markdown]
-# # Direct preference optimisation
+# # Direct preference optimization
 #
 # $$\ell = -(1 - \varepsilon) \ln \sigma(m) - \varepsilon \ln \sigma(-m), \qquad
 # m = \beta \big( (\pi_c - \pi_r) - (\rho_c - \rho_r) \big)$$
 #
-# One prompt, two responses, and a person who chose one of them. $\pi_c$ and $\pi_r$ are the log-probabilities of the
-# chosen and of the rejected response under the policy, $\rho_c$ and $\rho_r$ those under the reference, the model
-# before training. The loss asks the policy to prefer the chosen one by more than the reference does.
+# Somebody chose one of two responses to a prompt. $\pi_c$ and $\pi_r$ are the log-probabilities of the chosen and of
+# the rejected one under the policy, $\rho_c$ and $\rho_r$ those under the reference, the model before training.
 #
 # **Write** two functions.
 #
-# - **`sequence_logprobs(logits, token_ids, response_mask)`** takes `(batch, seq, vocab)`, int64 ids of shape
-#   `(batch, seq)`, and a boolean mask of shape `(batch, seq)`, where True says: this token is one of the response. It
-#   returns the log-probability of each response, the *sum* over its tokens, of shape `(batch,)`. The logits at $t - 1$
-#   predict token $t$; token 0 is never predicted, whatever its mask says.
-# - **`dpo_loss(policy_chosen, policy_rejected, ref_chosen, ref_rejected, beta=0.1, label_smoothing=0.0)`** takes four
-#   tensors of shape `(batch,)`. It returns the mean of $\ell$ over the batch, a tensor of no dimensions, with the dtype
-#   of `policy_chosen`. $\varepsilon$ is `label_smoothing`: the share of pairs that are thought to be labelled the wrong
-#   way around. Nothing is divided by $1 - 2\varepsilon$.
-# - **No response**, or `seq` 1, gives the log-probability 0, with gradients of 0.
-# - **A token left out** may have the logit `-inf`. It makes no nan, in the result or in the gradient.
-# - **The reference is constant**: no gradient flows to `ref_chosen` and `ref_rejected`.
-# - **Margins** $m$ of ±10,000 give finite losses and gradients. At the first step the policy is the reference and
-#   every margin is 0: the loss is $\ln 2$, and the gradient of a pair is $\mp\beta / 2$ divided by the batch, if
-#   $\varepsilon$ is 0.
-# - **float16 and bfloat16** are computed in float32 and rounded once, at the end. float64 in, float64 out; float32
-#   accuracy is enough.
-# - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow to `logits`, `policy_chosen` and
-#   `policy_rejected`. No loops over rows, positions or classes.
-# - **A `ValueError`** whose message holds the values: `token_ids` of another shape than `logits` without its last
-#   dimension; `response_mask` of another shape than `token_ids`; `beta` not above 0; `label_smoothing` outside of
-#   `[0, 0.5)`.
-# - **Not graded:** ids outside the vocabulary, logits that are nan or infinite elsewhere, and unlike shapes in
-#   `dpo_loss`.
+# - `sequence_logprobs(logits, token_ids, response_mask)`, from `(batch, seq, vocab)` and two tensors `(batch, seq)` to
+#   `(batch,)`, *sums* the log-probabilities of the tokens whose mask is True. The logits at $t - 1$ predict token $t$;
+#   token 0 is never predicted, whatever its mask says.
+# - `dpo_loss(policy_chosen, policy_rejected, ref_chosen, ref_rejected, beta=0.1, label_smoothing=0.0)`, from four
+#   tensors `(batch,)` to the mean of $\ell$, a scalar. $\varepsilon$ is `label_smoothing`, the share of pairs that are
+#   labeled the wrong way around.
 #
-# All of PyTorch is allowed, `F.logsigmoid` included.
+# All of PyTorch is allowed.
 #
 # **Example.** `token_ids = [[0, 1, 1, 0]]`, logits $(\ln 3, 0)$ everywhere, so that token 0 has probability 3/4, and
 # `response_mask = [[F, F, T, T]]`: the response has $\ln \frac14 + \ln \frac34 = -1.67398$. One pair with the
@@ -46,6 +28,18 @@
 # (conservative DPO), https://ericmitchell.ai/cdpo.pdf.
 #
 # House rules hold: docs/house_rules.md.
+
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Left-out tokens, Large margins, Reference, Half precision</summary>
+#
+# - **Left-out tokens.** What the mask leaves out may have the logit `-inf`, and makes no nan in results or gradients. A
+#   row without a response gives 0.
+# - **Large margins.** Margins of ±10,000 give finite losses and gradients.
+# - **Reference.** It is constant: no gradient flows to `ref_chosen` and `ref_rejected`.
+# - **Half precision.** Log-probabilities, their sums and the margin are computed in float32 from the inputs on, and
+#   rounded once: what is summed over a long response, and what is left of the difference of two sums, keeps its digits.
+#
+# </details>
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -69,11 +63,7 @@ def sequence_logprobs(
     token_ids: Int[Tensor, "batch seq"],
     response_mask: Bool[Tensor, "batch seq"],
 ) -> Float[Tensor, "batch"]:
-    """The log-probability of each row's response: the sum over the tokens whose mask is True, but for token 0.
-
-    Raises:
-        ValueError: shapes do not fit.
-    """
+    """The log-probability of each row's response: the sum over the tokens whose mask is True, but for token 0."""
     raise NotImplementedError
 
 
@@ -88,8 +78,7 @@ def dpo_loss(
 ) -> Float[Tensor, ""]:
     """The mean of -(1 - ε) log σ(m) - ε log σ(-m), where m = β((policy's difference) - (reference's difference)).
 
-    Raises:
-        ValueError: beta is not above 0, or label_smoothing is outside of [0, 0.5).
+    Rafailov et al. 2023, arXiv:2305.18290, with the label smoothing of conservative DPO.
     """
     raise NotImplementedError
 
