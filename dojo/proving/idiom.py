@@ -175,7 +175,6 @@ _SORTED = dict.fromkeys(_CHECKED, "each expert takes its tokens by nonzero")
 EXEMPT: dict[str, dict[str, str]] = {
     "speculative": _CHECKED,
     "moe": _SORTED,
-    "kl_estimators": _CHECKED,
 }
 
 

@@ -5,29 +5,16 @@
 #
 # $$k_1 = -x, \qquad k_2 = \tfrac12 x^2, \qquad k_3 = e^x - 1 - x$$
 #
-# How far has the policy $p$ moved from the reference $q$? The tokens were drawn from the policy. One needs only the
-# two log-probabilities of each token for an estimate, and all logits for the exact value.
+# How far has the policy $p$ moved from the reference $q$? The sum over all classes is exact. From two log-probabilities
+# of each token that the policy drew it can be estimated: the mean of $k_3$ is the exact value, as that of $k_1$ is;
+# that of $k_2$ is only near.
 #
-# **Write** three functions. `...` stands for any leading dimensions, none included.
+# **Write** three functions. `...` stands for any leading dimensions.
 #
-# - **`token_logprobs(logits, token_ids)`** takes `(..., vocab)` and int64 ids of shape `(...)`. It returns the
-#   log-probability of each token, of shape `(...)`.
-# - **`kl_estimates(logp, ref_logp)`** takes log-probabilities of tokens under policy and reference, of one shape. It
-#   returns a tuple `(k1, k2, k3)` of that shape, element by element.
-# - **`kl_exact(logits, ref_logits)`** takes `(..., vocab)` twice, policy first. It returns the sum over all classes,
-#   of shape `(...)`.
-# - **The mean of** $k_3$ over the policy's tokens is the exact value, as that of $k_1$ is. That of $k_2$ is only near.
-# - **A class of probability 0** under the policy, one with the logit `-inf`, adds 0 to the exact value, also if the
-#   reference has none for it. It makes no nan in values or gradients.
-# - **Infinity** is the exact value where the policy may draw what the reference rules out.
-# - **Gradients** flow to both arguments of each function that are floating.
-# - **float16 and bfloat16** are computed in float32 and rounded once, at the end. float64 in, float64 out; float32
-#   accuracy is enough. `expm1(x) - x` and `exp(x) - 1 - x` are both right.
-# - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over positions or classes.
-# - **A `ValueError`** whose message holds the values: an id outside of `[0, vocab)`; `token_ids` of another shape than
-#   `logits` without its last dimension; two shapes that differ in the other two functions.
-# - **Not graded:** gradients where the KL is infinite, rows of `-inf` alone, infinite log-probabilities, and $x > 80$,
-#   where `exp` overflows.
+# - `token_logprobs(logits, token_ids)`, from `(..., vocab)` and int64 ids `(...)`, gives the log-probability of each
+#   token, `(...)`.
+# - `kl_estimates(logp, ref_logp)`, from log-probabilities of tokens, gives `(k1, k2, k3)`, element by element.
+# - `kl_exact(logits, ref_logits)`, from `(..., vocab)` twice, policy first, gives the sum over all classes, `(...)`.
 #
 # All of PyTorch is allowed.
 #
@@ -41,6 +28,18 @@
 #
 # House rules hold: docs/house_rules.md.
 
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Extremes, Ruled-out classes, Half precision</summary>
+#
+# - **Extremes.** A token of probability $e^{-150}$ has that log-probability, and estimates. These are what the formulas
+#   give, however large: verl and OpenRLHF, the other school, clamp theirs at 10, and their mean is no longer the KL.
+# - **Ruled-out classes.** A class with the logit `-inf` under the policy adds 0 to the exact value, even where the
+#   reference rules it out too, and makes no nan in gradients. Where the policy may draw what the reference rules out,
+#   the value is infinite.
+# - **Half precision.** Differences, exponentials and sums are computed in float32, and rounded once, at the end.
+#
+# </details>
+
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
 # import math
@@ -53,17 +52,14 @@
 
 # %%
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
 
 # %%
 def token_logprobs(logits: Float[Tensor, "*batch vocab"], token_ids: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
-    """The log-probability of each token under its row of logits. Half precision is computed in float32.
-
-    Raises:
-        ValueError: an id is outside of the vocabulary, or shapes do not fit.
-    """
+    """The log-probability of each token under its row of logits."""
     raise NotImplementedError
 
 
@@ -71,11 +67,7 @@ def token_logprobs(logits: Float[Tensor, "*batch vocab"], token_ids: Int[Tensor,
 def kl_estimates(
     logp: Float[Tensor, "*batch"], ref_logp: Float[Tensor, "*batch"]
 ) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch"], Float[Tensor, "*batch"]]:
-    """k1 = -x, k2 = x²/2 and k3 = exp(x) - 1 - x of each token, where x = ref_logp - logp.
-
-    Raises:
-        ValueError: the shapes differ.
-    """
+    """k1 = -x, k2 = x²/2 and k3 = exp(x) - 1 - x of each token, where x = ref_logp - logp."""
     raise NotImplementedError
 
 
@@ -83,11 +75,7 @@ def kl_estimates(
 def kl_exact(
     logits: Float[Tensor, "*batch vocab"], ref_logits: Float[Tensor, "*batch vocab"]
 ) -> Float[Tensor, "*batch"]:
-    """KL(p || q) of each row, the sum over all classes; p is the policy and q the reference.
-
-    Raises:
-        ValueError: the shapes differ.
-    """
+    """KL(p || q) of each row, the sum over all classes; p is the policy and q the reference."""
     raise NotImplementedError
 
 
