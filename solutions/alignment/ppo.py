@@ -20,37 +20,32 @@
 # %% [markdown]
 # # PPO's losses
 #
+# %% [markdown]
+# # PPO's losses
+#
 # $$\ell^{\pi}_t = -\min\big(\rho_t A_t,\ \mathrm{clamp}(\rho_t,\, 1 - c,\, 1 + c)\, A_t\big), \qquad
 # \rho_t = e^{\log \pi(a_t) - \log \pi_{old}(a_t)}$$
 #
 # $$\ell^{V}_t = \tfrac{1}{2} \max\big((V_t - R_t)^2,\
 # (\mathrm{clamp}(V_t,\, V^{old}_t - c,\, V^{old}_t + c) - R_t)^2\big)$$
 #
-# The tokens were drawn by an old policy; the policy has moved since by the ratio $\rho$. A good token
-# ($A > 0$) shall become more likely, a bad one less, but nothing is gained by moving further than $c$.
+# An old policy drew the tokens; the policy has moved since, by the ratio $\rho$. A good token ($A > 0$) shall become
+# more likely, a bad one less, but nothing is gained by moving further than $c$.
 #
 # **Write** `ppo_loss(logp, old_logp, advantages, mask, clip=0.2)` and `value_loss(values, old_values, returns, mask,
-# clip=0.2)`. Everything has shape `(batch, seq)`; `mask` is boolean, True for the tokens that count. Each result is the
-# mean of $\ell$ over the kept tokens: a tensor of no dimensions, with the dtype of `logp` or `values`.
-#
-# - **One mean** runs over all kept tokens of the batch together, whatever rows they stand in.
-# - **Constants:** `old_logp`, `advantages`, `old_values` and `returns` get no gradient, or one of zeros.
-# - **What the mask leaves out** may be anything in the floating inputs, nan and infinity too. It reaches neither
-#   results nor gradients, whose entries there are 0.
-# - **Nothing kept** gives 0, with gradients of 0.
-# - **Unlikely tokens**, with log-probabilities as low as -200, count like any other. So do ratios far from 1:
-#   log-ratios of kept tokens lie within ±20.
-# - **float16 and bfloat16** are computed in float32 and rounded once, at the end: no square overflows. float64 in,
-#   float64 out; float32 accuracy is enough.
-# - **Inputs are not modified**, and may be non-contiguous or expanded. No loops over tokens.
-# - **A `ValueError`** whose message holds the values: an input of another shape than the first one; `clip` not above 0.
-# - **Not graded:** a ratio or a value exactly at a clip; a clip of 1 or more; integer masks.
-#
-# Not allowed: leaving PyTorch for the computation.
+# clip=0.2)`. Everything has shape `(batch, seq)`; `mask` is boolean, True for the tokens that count. Each result is a
+# scalar: one mean of $\ell$ over all kept tokens of the batch, whatever rows they stand in.
 #
 # **Example.** `clip` 0.2. A ratio of 1.5 with $A = 1$ loses `-1.2`, without a gradient: it has moved far enough. With
 # $A = -1$ it loses `1.5`, with a gradient of `1.5` for `logp`: it went the wrong way and is called back. A ratio of
 # 0.5 loses `-0.5` (gradient `-0.5`) with $A = 1$ and `0.8` (none) with $A = -1$.
+
+# %% [markdown] tags=["contract"]
+# - **Padding.** What the mask leaves out may be anything, nan and infinity too, in every floating input. It reaches
+#   neither a loss nor a gradient. Nothing kept at all gives 0.
+# - **Bounds.** The clips and no others: no dual clip and no clamp of log-ratios, as verl has them. Log-probabilities
+#   of -200 and log-ratios of ±19 count in full.
+# - **Constants.** Only `logp` and `values` get a gradient.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -58,14 +53,14 @@
 #     for advantage in (1, -1):
 #         clamped = min(max(ratio, 0.8), 1.2)
 #         bare, clipped = -ratio * advantage, -clamped * advantage
-#         told = "with a gradient" if bare >= clipped else "without a gradient"
-#         print(f"ratio {ratio}, A {advantage}: {bare:+.1f}, clipped {clipped:+.1f}: {max(bare, clipped):+.1f} {told}")
+#         slope = "with a gradient" if bare >= clipped else "without a gradient"
+#         print(f"ratio {ratio}, A {advantage}: {bare:+.1f}, clipped {clipped:+.1f}: {max(bare, clipped):+.1f} {slope}")
 
 # %% [markdown] tags=["hint"]
 # The smaller gain is the larger loss. On which side does the clip bind for $A > 0$, on which for $A < 0$?
 
 # %% [markdown] tags=["hint"]
-# `0 * nan` is nan, on the way back too. Where must the mask stand so that the exponential never sees garbage?
+# `0 * nan` is nan, in backward too. Where must the mask stand so that the exponential never sees garbage?
 
 # %% [markdown] tags=["hint"]
 # `torch.where(mask, logp - old, 0.0).exp()` is the ratio, `torch.minimum(ratio * A, ratio.clamp(1 - clip, 1 + clip) *
@@ -79,20 +74,7 @@ from torch import Tensor
 
 # %%
 ### BEGIN SOLUTION
-def _checked(clip: float, mask: Tensor, **given: Tensor) -> list[Tensor]:
-    """The inputs in float32 at least, the first with its graph, the others as constants."""
-    if not clip > 0:
-        raise ValueError(f"clip={clip} is not above 0")
-    first, *others = given.values()
-    for name, each in (*given.items(), ("mask", mask)):
-        if each.shape != first.shape:
-            raise ValueError(f"{name} has shape {tuple(each.shape)}, expected {tuple(first.shape)}")
-    wide = torch.promote_types(first.dtype, torch.float32)
-    return [first.to(wide), *(each.detach().to(wide) for each in others)]
-
-
-def _masked_mean(losses: Tensor, mask: Tensor) -> Tensor:
-    """The mean of what is kept, 0 where nothing is."""
+def masked_mean(losses: Float[Tensor, "batch seq"], mask: Bool[Tensor, "batch seq"]) -> Float[Tensor, ""]:
     return torch.where(mask, losses, 0.0).sum() / mask.sum().clamp_min(1)
 
 
@@ -109,17 +91,15 @@ def ppo_loss(
 ) -> Float[Tensor, ""]:
     """The mean over kept tokens of -min(ρA, clamp(ρ, 1 - clip, 1 + clip)A), where ρ = exp(logp - old_logp).
 
-    Only `logp` gets a gradient. Half precision is computed in float32 and rounded once.
-
-    Raises:
-        ValueError: shapes differ, or clip is not above 0.
+    Only `logp` gets a gradient. Schulman et al. 2017, arXiv:1707.06347.
     """
     ### BEGIN SOLUTION
-    new, old, gain = _checked(clip, mask, logp=logp, old_logp=old_logp, advantages=advantages)
+    acc = torch.promote_types(logp.dtype, torch.float32)
+    new, old, gain = logp.to(acc), old_logp.detach().to(acc), advantages.detach().to(acc)
     ratio = torch.where(mask, new - old, 0.0).exp()
     clipped = ratio.clamp(1 - clip, 1 + clip)
     losses = -torch.minimum(ratio * gain, clipped * gain)
-    return _masked_mean(losses, mask).to(logp.dtype)
+    return masked_mean(losses, mask).to(logp.dtype)
     ### END SOLUTION
 
 
@@ -133,17 +113,15 @@ def value_loss(
 ) -> Float[Tensor, ""]:
     """Half the mean over kept tokens of max((V - R)², (clamp(V, V_old - clip, V_old + clip) - R)²).
 
-    Only `values` gets a gradient. Half precision is computed in float32 and rounded once.
-
-    Raises:
-        ValueError: shapes differ, or clip is not above 0.
+    Only `values` gets a gradient.
     """
     ### BEGIN SOLUTION
-    value, before, target = _checked(clip, mask, values=values, old_values=old_values, returns=returns)
-    value, before, target = (torch.where(mask, each, 0.0) for each in (value, before, target))
+    acc = torch.promote_types(values.dtype, torch.float32)
+    value, before, target = values.to(acc), old_values.detach().to(acc), returns.detach().to(acc)
     near = before + (value - before).clamp(-clip, clip)
-    errors = torch.maximum((value - target).square(), (near - target).square())
-    return _masked_mean(0.5 * errors, mask).to(values.dtype)
+    error = torch.maximum((value - target).abs(), (near - target).abs())
+    loss = 0.5 * torch.where(mask, error, 0.0).square()  # masked before the square, whose slope would be nan
+    return masked_mean(loss, mask).to(values.dtype)
     ### END SOLUTION
 
 
@@ -155,17 +133,15 @@ def value_loss(
 # away. The minimum keeps the other half: where the policy has moved the *wrong* way, the clamped term is the better
 # one, and the minimum takes the bare one, so that it can come back. Clipped alone it would be stuck there.
 #
-# The value's maximum is the same idea: the worse of two errors, so that one step changes a value by at most $c$ for
-# free.
+# The value's maximum is the same idea: the worse of two errors, so that a step changes a value by at most $c$ for free.
+# $\max(a^2, b^2) = \max(|a|, |b|)^2$ is cheaper, and lets one `where` stand before the square.
 #
 # The mask stands before the exponential. Padding may hold anything; `where` afterwards would mend the value, but the
 # gradient of the unused branch is $0 \cdot \infty$, which is nan.
 #
-# Dividing by the count of kept tokens gives every token the same weight. A mean of row means gives tokens of short
-# answers more.
-#
-# **What it costs.** $O(\text{tokens})$ time, ten elementwise operations, with 4 bytes a token for each of a few copies:
-# nothing beside the logits that `logp` was picked from.
+# **What it costs.** Ten elementwise kernels, memory-bound. For 512 answers of 1,024 tokens a float32 tensor is 2 MB:
+# nothing beside the logits that `logp` was gathered from, 268 GB in float32 with a vocabulary of 128,000. They are made
+# in chunks.
 #
 # ## The other formulation
 #
@@ -174,29 +150,12 @@ def value_loss(
 #
 # ## The usual mistakes
 #
-# - `max` of the gains: the clip then stops the way back and allows the way out.
-# - Clipping alone, without the bare ratio.
+# - `max` of the gains: the clip then stops the return and allows the way out.
 # - The mask after the exponential, or by multiplication: padding makes gradients nan.
-# - A mean over all places: the loss then depends on how much padding there is.
+# - A mean over all places: the loss then depends on how much padding there is. A mean of row means gives tokens of
+#   short answers more weight.
 # - A ratio of two exponentials: both underflow for unlikely tokens.
 # - The value clamped around 1 like the ratio, instead of around its old value.
-
-# %% tags=["active-ipynb", "solution"]
-# # Where the clip binds: the loss of one token by its ratio, and where its gradient is gone
-# import torch
-# from matplotlib import pyplot as plt
-#
-# ratio, one = torch.linspace(0.4, 1.8, 141), torch.ones(1, 1)
-# for advantage in (1.0, -1.0):
-#     losses = [ppo_loss(r.log() * one, 0 * one, advantage * one, one > 0) for r in ratio]
-#     plt.plot(ratio, torch.stack(losses), label=f"A = {advantage:+.0f}")
-#     plt.plot(ratio, -advantage * ratio, "--", color="grey", linewidth=0.8)
-# plt.axvspan(0.8, 1.2, alpha=0.1, label="within the clip")
-# plt.xlabel("ratio of new to old probability")
-# plt.ylabel("loss")
-# plt.title("Flat where it went far enough, steep where it went wrong")
-# plt.legend()
-# plt.show()
 
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
@@ -205,15 +164,40 @@ def value_loss(
 #
 # - Clipped alone, a token that moved the wrong way beyond the clip has no gradient and never comes back.
 # - With the minimum the loss is a pessimistic bound: it ignores the clip whenever that would look too good.
+# - For $A < 0$ that bound has no end: a token whose probability rose a lot can dominate a step. Dual-clip PPO caps it
+#   at $3 |A|$, and takes its gradient away.
+#
+# Source: Schulman et al. 2017, section 3, arXiv:1707.06347; Ye et al. 2019, arXiv:1912.09729.
+#
+# ### A token had the probability `p` and a bad advantage, and has `q` now: what is the gradient of its loss for `logp`?
+#
+# - With $A = -1$ only the lower clip binds, at a ratio of $1 - c$. Above it the loss is $\rho$, and so is its gradient,
+#   since $\rho = e^{\log \pi - \log \pi_{old}}$ is its own derivative.
+# - It went the wrong way, and the further it went, the harder it is called back.
+# - With $A = 1$ the gradient would be 0 above $1 + c$.
+#
+# Answer: `q / p`, within 3 %. Settings: `p` 0.1, 0.2; `q` 0.3, 0.5, 0.6.
 #
 # Source: Schulman et al. 2017, section 3, arXiv:1707.06347.
 #
 # ### What is the loss in the first step after the rollout?
 #
 # - $\rho = 1$ everywhere: the loss is minus the mean advantage, and the gradient the plain policy gradient.
-# - Nothing is clipped. If some is, old and new log-probabilities do not come from the same numerics or temperature.
+# - Nothing is clipped. If some is, old and new log-probabilities do not come from the same numerics or temperature: an
+#   inference engine has other kernels. Many recompute old log-probabilities in the trainer.
 #
 # Source: Huang et al. 2022, The 37 Implementation Details of Proximal Policy Optimization, https://iclr-blog-track.github.io/2022/03/25/ppo-implementation-details/.
+#
+# ### Policy, critic, reference and reward model have `billions` billion parameters each. How many GB do they take?
+#
+# - What is trained takes 16 bytes a parameter with Adam in mixed precision: weight and gradient in half precision, a
+#   float32 copy and two moments. That is the policy and the critic.
+# - Reference and reward model only run: 2 bytes a parameter each. In all $2 \cdot 16 + 2 \cdot 2 = 36$ bytes.
+# - GRPO has no critic, and with $\beta = 0$ no reference: 18 bytes.
+#
+# Answer: `36 * billions` GB, within 5 %. Settings: `billions` 1.5, 7, 13.
+#
+# Source: Rajbhandari et al. 2019, section 3.1, arXiv:1910.02054.
 #
 # ### Does the clip keep the policy near the old one?
 #
@@ -222,31 +206,9 @@ def value_loss(
 #
 # Source: Engstrom et al. 2020, Implementation Matters in Deep Policy Gradients, arXiv:2005.12729.
 #
-# ### Where do old log-probabilities come from?
-#
-# - From the policy that drew the tokens, computed once before the first update and kept.
-# - An inference engine's own differ by its kernels and precision: ratios start off 1. Many recompute them in the
-#   trainer.
-#
-# Source: Yao et al. 2025, Your Efficient RL Framework Secretly Brings You Off-Policy RL Training, https://fengyao.notion.site/off-policy-rl.
-#
 # ### Does clipping the value help?
 #
 # - The evidence is weak: large studies find it of no use, or harmful.
 # - It depends on the scale of rewards, unlike the ratio's clip: 0.2 means something else for returns of 100.
 #
 # Source: Andrychowicz et al. 2020, What Matters In On-Policy Reinforcement Learning, arXiv:2006.05990.
-#
-# ### Where does the KL to a reference model go?
-#
-# - Into the rewards, token by token, before advantages are made: then it is credited like any reward.
-# - Or into the loss as a penalty of its own, as GRPO does.
-#
-# Source: Ouyang et al. 2022, arXiv:2203.02155; Shao et al. 2024, arXiv:2402.03300.
-#
-# ### How large may a ratio get?
-#
-# - For $A < 0$ the loss $\rho |A|$ has no bound: one token whose probability rose a lot can dominate a step.
-# - Dual-clip PPO bounds it as well, by a constant such as $3 |A|$.
-#
-# Source: Ye et al. 2019, arXiv:1912.09729.
