@@ -10,8 +10,9 @@
   `[not here]`, the name of one among them that this kata makes impossible or harmless, and why.
 - `right.txt`: right answers that differ from the solution in a line or a few, as rows.
 - `right/STYLE.py`: right answers as whole files. A line `# with TRACK/NAME/STYLE` stands for the text of another one,
-  as a candidate pastes what was written before, and `# with TRACK/NAME` for that kata's solution. Where the kata asks
-  for a test, a file without one is a right program that every test must accept; it may have other parameters.
+  as a candidate pastes what was written before, be it of `right/` or of `field/`, and `# with TRACK/NAME` for that
+  kata's solution. Where the kata asks for a test, a file without one is a right program that every test must accept; it
+  may have other parameters.
 - `wrong/WHAT.py`: mistakes that are no edit of anything.
 - `field/STYLE.py`: whole answers as the field writes them, right in core, not all of them in robust.
 """
@@ -158,6 +159,7 @@ def _whole(path: Path, root: Path) -> str:
         track, name, *style = line[1].split("/")
         if not style:
             return master.read_text(root / "solutions" / track / f"{name}.py")
-        return _whole(root / "graders" / track / name / "right" / f"{style[0]}.py", root)
+        right, field = (root / "graders" / track / name / kind / f"{style[0]}.py" for kind in ("right", "field"))
+        return _whole(field if field.exists() and not right.exists() else right, root)
 
     return WITH.sub(named, path.read_text("utf-8"))
