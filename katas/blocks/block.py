@@ -35,7 +35,7 @@
 # <details><summary>Contract: Mask, Norms, Half precision, Errors</summary>
 #
 # - **Mask.** Boolean, True = may attend. It broadcasts against `(batch, num_heads, seq, seq)` and has two to four
-#   dimensions. A masked key has no influence, however large or low the scores are. Each call has its own mask.
+#   dimensions. A masked key has no influence, however large or low the scores are.
 # - **Norms.** Their weights start as ones.
 # - **Half precision.** Norms and softmax in float32: $300^2$ is beyond float16. Scores, weights and the gated product
 #   may each be rounded.

@@ -47,7 +47,7 @@
 
 # %% [markdown] tags=["contract"]
 # - **Mask.** Boolean, True = may attend. It broadcasts against `(batch, num_heads, seq, seq)` and has two to four
-#   dimensions. A masked key has no influence, however large or low the scores are. Each call has its own mask.
+#   dimensions. A masked key has no influence, however large or low the scores are.
 # - **Norms.** Their weights start as ones.
 # - **Half precision.** Norms and softmax in float32: $300^2$ is beyond float16. Scores, weights and the gated product
 #   may each be rounded.
@@ -96,9 +96,13 @@ class RMSNorm(nn.Module):
         return (wide * torch.rsqrt(mean_square + self.eps) * self.weight).to(x.dtype)
 
 
+def split_heads(x: Float[Tensor, "*batch seq d_model"], num_heads: int) -> Float[Tensor, "*batch heads seq head_dim"]:
+    return x.unflatten(-1, (num_heads, -1)).transpose(-3, -2)
+
+
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model: int, num_heads: int, *, device=None, dtype=None):
-        if num_heads < 1 or d_model % num_heads != 0:
+        if d_model % num_heads != 0:
             raise ValueError(f"d_model {d_model} is not a multiple of num_heads {num_heads}")
         super().__init__()
         self.num_heads = num_heads
@@ -110,21 +114,17 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self, x: Float[Tensor, "*batch seq d_model"], mask: Bool[Tensor, "*#batch #seq #seq"] | None = None
     ) -> Float[Tensor, "*batch seq d_model"]:
-        acc = torch.promote_types(x.dtype, torch.float32)
-        q = self.split_heads(self.q_proj(x)).to(acc)
-        k = self.split_heads(self.k_proj(x)).to(acc)
-        v = self.split_heads(self.v_proj(x)).to(acc)
+        q = split_heads(self.q_proj(x), self.num_heads)
+        k = split_heads(self.k_proj(x), self.num_heads)
+        v = split_heads(self.v_proj(x), self.num_heads)
+        acc = torch.promote_types(q.dtype, torch.float32)
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
         if mask is not None:
-            scores = scores.masked_fill(~mask, torch.finfo(acc).min)
-        weights = torch.softmax(scores, dim=-1)
-        if mask is not None:
-            weights = weights.masked_fill(~mask, 0.0)
-        heads = (weights @ v).to(x.dtype)
-        return self.o_proj(heads.transpose(-3, -2).flatten(-2))
-
-    def split_heads(self, x: Float[Tensor, "*batch seq d_model"]) -> Float[Tensor, "*batch heads seq head_dim"]:
-        return x.unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
+            scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+        weights = F.softmax(scores, dim=-1, dtype=acc).to(q.dtype)
+        heads = weights @ v
+        merged = heads.transpose(-3, -2).flatten(-2)
+        return self.o_proj(merged)
 
 
 class SwiGLU(nn.Module):
@@ -210,8 +210,8 @@ class PostNormBlock(nn.Module):
 # addition does about one FLOP a byte: the stream has 34 MB, so a norm moves 67 MB in 20 µs and an addition 101 MB in
 # 30 µs, unless a compiler fuses the two. To decode a token the weights are read once, 0.12 ms: memory-bound.
 #
-# The attention is written out, as in **mha**, in float32. `F.scaled_dot_product_attention(q, k, v, attn_mask=mask)`
-# does the same without storing the scores, and is what one would merge.
+# The attention is written out, as in **mha**. `F.scaled_dot_product_attention(q, k, v, attn_mask=mask)` does the same
+# without storing the scores, and is what one would merge.
 #
 # ## The other formulation
 #
@@ -288,20 +288,3 @@ class PostNormBlock(nn.Module):
 # Answer: `2**(ceil(log2(size)) - 8)`, within 5 %. Settings: `size` 20, 100, 300.
 #
 # Source: Kalamkar et al. 2019, arXiv:1905.12322.
-#
-# ### Sequential or parallel branches?
-#
-# - Parallel: `x + attn(norm(x)) + ffn(norm(x))`, with one norm. The first projections of both become one GEMM.
-# - Split over devices it needs one all-reduce forward instead of two. PaLM trained about 15 percent faster.
-# - The feed-forward layer no longer sees what this block's attention fetched. Large models lost nothing by it.
-#
-# Source: Chowdhery et al. 2022, section 2, arXiv:2204.02311.
-#
-# ### How much memory do the activations take, and what do you recompute?
-#
-# - About $s b h\,(34 + 5\, a s / h)$ bytes a layer in half precision: length $s$, batch $b$, width $h$, $a$ heads.
-# - For GPT-3 at length 2,048 that is 0.9 GB a sequence and layer, and 2.0 GB more for scores, their softmax and
-#   dropout.
-# - Fused attention removes the second term. Recomputing whole blocks leaves $2 s b h$ and costs one more forward.
-#
-# Source: Korthikanti et al. 2022, section 4.1, arXiv:2205.05198.
