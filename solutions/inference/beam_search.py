@@ -23,35 +23,28 @@
 #
 # $$\mathrm{score}(y) = \frac{1}{|y|^{\alpha}} \sum_{t} \log p(y_t \mid \text{prompt}, y_1 \dots y_{t-1})$$
 #
-# Greedy decoding takes the best token, and may never come to the best text. Beam search follows several texts at a
-# time.
+# **Write** `beam_search(step, prompt, beam_width, max_new_tokens, eos_id, length_penalty=0.0)`. `step(prefixes)` takes
+# int64 `(rows, length)`, prompt and new tokens, and returns log-probabilities of the next token, `(rows, vocab)`.
+# `prompt` is a list of ids.
 #
-# **Write** `beam_search(step, prompt, beam_width, max_new_tokens, eos_id, length_penalty=0.0)`.
+# The beam starts with one hypothesis, which has no new token. In each of at most `max_new_tokens` rounds every
+# hypothesis is extended by every token, and the `beam_width` largest sums of log-probabilities stay. One that ends in
+# `eos_id` is finished, and extended no further. The search ends when all are.
 #
-# - **The model** comes as a function: `step(prefixes)` takes an int64 tensor of shape `(rows, length)`, prompt and new
-#   tokens of each row, and gives log-probabilities of the next token, `(rows, vocab)`. `prompt` is a list of ids.
-# - **The beam** holds at most `beam_width` hypotheses, best first. It starts with one, which has no new token.
-# - **A round** makes candidates. A finished hypothesis, one whose new tokens end in `eos_id`, is a candidate as it
-#   stands. A live one gives a candidate for every token of the vocabulary. The best `beam_width` of all candidates are
-#   the next beam: finished and live ones compete by the plain sum of their log-probabilities.
-# - **It ends** when no hypothesis is live, or after `max_new_tokens` rounds.
-# - **The answer** is a list of pairs `(tokens, score)`, sorted anew by score, best first. `tokens` is the list of new
-#   ids, `eos_id` included; `score` is a float, the sum divided by `len(tokens) ** length_penalty`. The prompt counts
-#   neither in the sum nor in the length.
-# - **Of equal sums or scores** the earlier one comes first. Candidates stand in the order of the beam, those of one
-#   hypothesis in the order of token ids; the last sort starts from the order of the beam.
-# - **A token of log-probability `-inf`** makes no candidate. The beam may so be narrower than `beam_width`; if nothing
-#   is left of it, the answer is `[]`.
-# - **The prompt** is not modified. One that ends in `eos_id` is continued like any other.
-# - **`step` is called once a round**, with the live hypotheses alone, in any order.
-# - **Each call** starts afresh: the same prompt may come with another model.
-# - **A `ValueError`**: `beam_width` or `max_new_tokens` below 1, with the value in the message, or an empty prompt.
-# - **Not graded:** sums that differ by less than 1e-3 without being equal, scores beyond five digits, time. float32 is
-#   enough.
+# Return a list of pairs `(tokens, score)`, best score first: `tokens` is the list of new ids, `eos_id` included,
+# `score` a float, with $\alpha$ = `length_penalty`.
 #
-# **Example.** The first token is A with probability 0.6 or B with 0.4. Behind A, the possible tokens have 0.55 and
-# 0.45; behind B, one has 0.9. Greedy search finds $0.6 \cdot 0.55 = 0.33$. With `beam_width=2` A and B both stay, and
+# **Example.** The first token is A with probability 0.6 or B with 0.4. After A, the possible tokens have 0.55 and 0.45;
+# after B, one has 0.9. Greedy search finds $0.6 \cdot 0.55 = 0.33$. With `beam_width=2` A and B both stay, and
 # $0.4 \cdot 0.9 = 0.36$ wins.
+
+# %% [markdown] tags=["contract"]
+# - **Candidates.** The best of all stay, however many have one parent.
+# - **Finished texts.** They stay in the beam, each a candidate as it is, and compete with live ones by the plain sum.
+# - **Impossible tokens.** One of log-probability `-inf` never enters. The beam may so be narrower than `beam_width`.
+# - **Prompt.** It counts neither in the sum nor in the length. One that ends in `eos_id` is extended like any other.
+# - **Cost.** `step` is called once a round, with at most `beam_width` prefixes, and not again once all are finished.
+#   Nothing in Python grows with the vocabulary.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -64,134 +57,97 @@
 #     print(f"width {width}: {best} with probability {found[best]:.2f}")
 
 # %% [markdown] tags=["hint"]
-# A hypothesis is its new tokens and their sum. Whether it is finished can be seen from its last token.
+# The beam is three tensors: tokens `(beam, length)`, sums `(beam,)`, and which of them are finished. What are all
+# candidates of a round, as one tensor of sums?
 
 # %% [markdown] tags=["hint"]
-# In each round: collect the live ones and call `step` with them, if there are any; go through the beam, and put what is
-# finished among the candidates as it is; sort; cut. `sorted` keeps equal entries in their order, `reverse=True` too.
+# `(sums[:, None] + logprobs).flatten().topk(beam_width)`: a place divided by the vocabulary is the parent, its
+# remainder the token. A finished row has one candidate: `eos_id`, at no cost.
 
 # %% [markdown] tags=["hint"]
-# Start with `beam = [([], 0.0)]`. Rows for `step` are `[*prompt, *tokens]`. A live hypothesis gives
-# `[(tokens + [token], total + logprob) for token, logprob in enumerate(row) if logprob > -math.inf]`. At the end divide
-# each total, and sort again.
+# Reorder everything by `index_select(0, parents)`: tokens and lengths. Count lengths apart, for finished rows go on
+# growing by `eos_id`. Divide by `lengths**length_penalty` at the end, and sort again.
 
 # %%
 import math
 from collections.abc import Callable
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 
 # %%
 def beam_search(
-    step: Callable[[Tensor], Tensor],
+    step: Callable[[Int[Tensor, "rows length"]], Float[Tensor, "rows vocab"]],
     prompt: list[int],
     beam_width: int,
     max_new_tokens: int,
     eos_id: int,
     length_penalty: float = 0.0,
 ) -> list[tuple[list[int], float]]:
-    """At most `beam_width` pairs of new tokens and score, best first.
-
-    `step` takes prefixes (rows, length), int64, and gives the log-probabilities of their next tokens (rows, vocab).
-
-    Raises:
-        ValueError: beam_width or max_new_tokens is below 1, or the prompt is empty.
-    """
+    """At most `beam_width` pairs of new tokens and score, best first."""
     ### BEGIN SOLUTION
-    if beam_width < 1 or max_new_tokens < 1:
-        raise ValueError(f"{beam_width=} and {max_new_tokens=} must be at least 1")
-    if not prompt:
-        raise ValueError(f"{prompt=} is empty")
-    beam: list[tuple[list[int], float]] = [([], 0.0)]
+    tokens = torch.tensor([prompt])
+    sums = torch.zeros(1)
+    lengths = torch.zeros(1, dtype=torch.int64)
+    finished = torch.zeros(1, dtype=torch.bool)
     for _ in range(max_new_tokens):
-        live = [tokens for tokens, _ in beam if tokens[-1:] != [eos_id]]
-        if not live:
+        if finished.all():
             break
-        logprobs = step(torch.tensor([[*prompt, *tokens] for tokens in live]))
-        rows = iter(logprobs.tolist())
-        candidates = []
-        for tokens, total in beam:
-            if tokens not in live:
-                candidates.append((tokens, total))
-                continue
-            for token, logprob in enumerate(next(rows)):
-                if logprob > -math.inf:
-                    candidates.append(([*tokens, token], total + logprob))
-        beam = sorted(candidates, key=lambda each: each[1], reverse=True)[:beam_width]
-    scored = [(tokens, total / len(tokens) ** length_penalty) for tokens, total in beam]
-    return sorted(scored, key=lambda each: each[1], reverse=True)
+        logprobs = step(tokens)
+        vocab = logprobs.shape[1]
+        is_eos = torch.arange(vocab) == eos_id
+        as_it_is = torch.where(is_eos, 0.0, -torch.inf).to(logprobs)  # the only candidate of a finished row
+        logprobs = torch.where(finished[:, None], as_it_is, logprobs)
+        candidates = (sums[:, None] + logprobs).flatten()
+        sums, places = candidates.topk(min(beam_width, len(candidates)))
+        parents, new = places // vocab, places % vocab
+        lengths = (lengths + ~finished).index_select(0, parents)
+        tokens = torch.cat([tokens.index_select(0, parents), new[:, None]], dim=1)
+        finished = new == eos_id  # what was finished has gone on by eos_id alone
+
+    scores = sums / lengths**length_penalty
+    best = scores.argsort(descending=True)
+    rows = zip(tokens[best, len(prompt) :].tolist(), lengths[best].tolist(), scores[best].tolist(), strict=True)
+    return [(row[:length], score) for row, length, score in rows if score > -math.inf]
     ### END SOLUTION
 
 
 # %% [markdown] tags=["solution"]
 # ## Why it is done this way
 #
-# A text's log-probability is a sum over its tokens, and each further token can only lower it. So a hypothesis that has
-# been pruned might still have become the best: beam search is no exact search. With a beam wider than the number of all
-# texts nothing is pruned, and it is one.
+# **No exact search.** A sum falls with every token, so a hypothesis that was pruned might still have become the best.
+# With a beam wider than the number of all texts nothing is pruned, and it is one.
 #
-# Finished hypotheses stay in the beam and hold a place. A short text with a good sum is not lost, and the search can
-# end early: when all are finished, nothing can come any more. Sums are compared without the length penalty, since
-# within a round most candidates have the same length.
+# **One tensor of candidates.** The `topk` of all sums decides for all rows at once, on the device. A finished row goes
+# through it with a single candidate, `eos_id` at no cost, so shapes are the same in every round.
 #
-# Because a sum falls with every token, longer texts are worse by length alone. Dividing by $|y|^{\alpha}$ corrects it
-# at the end: $\alpha = 1$ compares the mean per token.
+# **The penalty at the end.** Within a round nearly all candidates are equally long, so plain sums are fair. At the end
+# longer texts would lose by length alone: $\alpha = 1$ compares means per token.
 #
-# **What it costs.** $O(T \cdot B)$ rows of the model for $T$ rounds and a beam of $B$, in $T$ calls, and
-# $O(T B V \log (B V))$ for sorting all candidates of a vocabulary $V$; a selection of the best $B$ takes $O(T B V)$.
-# The cache of keys and values takes $B$ times the bytes of one text, unless the common beginning is shared.
+# **What it costs.** A row of the model for each hypothesis and round. The candidates of a beam of 4 at GPT-2's
+# vocabulary are 201,028 sums: 0.8 MB in float32, a `topk` of microseconds on a GPU, and Python lists and tuples of some
+# 40 MB a round where a loop makes them. The KV cache is reordered like the tokens, and that is the price: at 131 kB a
+# token, as in Llama 3 8B, 4 texts of 8,192 tokens are 4.3 GB, 2.6 ms on an H100 to read and write, beside the 6.1 ms
+# of the step.
 #
 # ## The other formulation
 #
-# On tensors: add the sums $(B, 1)$ to the log-probabilities $(B, V)$, flatten, `topk`. The place divided by $V$ is the
-# parent, its remainder the token; finished rows are masked but for one entry. That stays on the device, and the cache
-# is reordered by `index_select` with the parents. Of equal sums `topk` may take any.
+# Hypotheses as Python objects: take the best `beam_width` tokens of each row by `topk`, for no row can give more, and
+# sort these `beam_width**2` candidates in Python.
 #
-# transformers takes the best $2B$ candidates of each round: finished ones go into a pool of their own, and $B$ live
-# ones go on. It then keeps searching where the beam here is full of finished texts.
+# The other school lets finished texts leave the beam, into a list of their own, and fills their places with live ones:
+# whisper and fairseq until the list holds `beam_width` texts, transformers until no live one can win. It finds more,
+# for longer. In `core` both pass.
 #
 # ## The usual mistakes
 #
-# - Each hypothesis keeps its own best token: that is greedy search, $B$ times.
-# - $B$ copies of the prompt at the start: the beam stays $B$ copies of one text.
-# - Finished texts extended behind their end, or thrown away.
-# - The length penalty used while searching, so that short texts are held against long ones in each round.
+# - Each hypothesis keeps its own best token: that is greedy search, `beam_width` times.
+# - `beam_width` copies of the prompt at the start: the beam stays copies of one text.
+# - Something is not reordered by the parents: tokens, lengths, or the cache.
+# - Finished texts extended after their end, or lost.
 # - The result in the order of sums, although the penalty has changed it.
-
-# %% tags=["active-ipynb", "solution"]
-# # The beam's tree: what was looked at, what stayed, and what won
-# import torch
-# from matplotlib import pyplot as plt
-#
-# rows = [[0.05, 0.55, 0.3, 0.1], [0.15, 0.37, 0.27, 0.21], [0.05, 0.1, 0.05, 0.8], [0.87, 0.02, 0.07, 0.04]]
-# table = torch.tensor(rows).log()
-# asked = []
-#
-#
-# def step(prefixes):
-#     asked.extend(prefixes.tolist())
-#     return table[prefixes[:, -1]]
-#
-#
-# found = beam_search(step, [0], beam_width=2, max_new_tokens=3, eos_id=0)
-# places, kept = {(0,): (0.0, 0.0)}, {(0, *tokens[:n]) for tokens, _ in found for n in range(len(tokens) + 1)}
-# for prefix in asked:
-#     x, y = places[tuple(prefix)]
-#     for token, logprob in enumerate(table[prefix[-1]].tolist()):
-#         child = (*prefix, token)
-#         places[child] = (x + 1, y + logprob)
-#         stays = child in kept or list(child) in asked
-#         plt.plot([x, x + 1], [y, y + logprob], color="C0" if stays else "lightgray", zorder=1 + stays)
-#         plt.text(x + 1.03, y + logprob, "end" if token == 0 else f"{token}", color="black" if stays else "gray")
-# best = (0, *found[0][0])
-# plt.plot(*zip(*(places[best[:n]] for n in range(1, len(best) + 1))), color="C1", linewidth=3, zorder=3)
-# plt.xticks(range(4))
-# plt.xlabel("new tokens")
-# plt.ylabel("sum of log-probabilities")
-# plt.title("Gray was pruned. The first token 1 looked better, and 2 has won")
-# plt.show()
 
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
@@ -203,20 +159,24 @@ def beam_search(
 #
 # Source: Koehn and Knowles 2017, Six Challenges for Neural Machine Translation, section 3.6, arXiv:1706.03872.
 #
-# ### Why is a length penalty needed?
+# ### A text of `short` tokens has the sum -6.0, one of `long` tokens -7.5. From which length penalty on does it win?
 #
-# - Each token adds a negative number: without correction the shortest text wins.
-# - Dividing by the length to the power $\alpha$ is common; GNMT divides by $((5 + |y|) / 6)^{\alpha}$.
+# - Each token adds a negative number: without a penalty the shorter text wins.
+# - $6 / s^\alpha = 7.5 / l^\alpha$, so $\alpha = \ln 1.25 / \ln (l/s)$: 0.55 for 8 and 12 tokens.
+# - GNMT divides by $((5 + |y|) / 6)^{\alpha}$ instead.
+#
+# Answer: `log(7.5 / 6) / log(long / short)`, within 5 %. Settings: `short` 5, 8; `long` 10, 12, 20.
 #
 # Source: Wu et al. 2016, section 7, arXiv:1609.08144.
 #
-# ### When may the search stop early?
+# ### How many ms does it take to reorder the KV cache of Llama 3 8B on an H100: `beams` texts of `tokens` tokens?
 #
-# - When all hypotheses of the beam are finished.
-# - Without a penalty also once the best finished sum is above the best live one: sums only fall.
-# - With a penalty only by a bound: the live sum divided by the greatest length to the power $\alpha$.
+# - 131 kB a token, read and written once, at 3.35 TB/s, in every round.
+# - With pages and reference counts the children share their parent's pages, and only the last one is copied.
 #
-# Source: Huang, Zhao, Ma 2017, When to Finish? Optimal Beam Search for Neural Text Generation, arXiv:1809.00069.
+# Answer: `2 * 131072 * beams * tokens / 3.35e12 * 1e3` ms, within 5 %. Settings: `beams` 4, 8; `tokens` 2048, 8192.
+#
+# Source: Kwon et al. 2023, section 4.4, arXiv:2309.06180.
 #
 # ### Why do chat models sample and not search?
 #
@@ -224,18 +184,3 @@ def beam_search(
 # - Where one answer is right, as in translation and speech, the mode is what one wants.
 #
 # Source: Holtzman et al. 2019, section 4, arXiv:1904.09751.
-#
-# ### What must be done to the KV cache in each round?
-#
-# - Rows are reordered: the cache of a child is that of its parent, which may have several children or none.
-# - With pages and reference counts the children share their parent's pages, and only the last one is copied.
-#
-# Source: Kwon et al. 2023, section 4.4, arXiv:2309.06180.
-#
-# ### How do you get beams that differ?
-#
-# - Texts of a beam mostly share all but a few tokens.
-# - Diverse beam search divides the beam into groups, and takes something off a token that another group has chosen.
-# - Or sample without replacement: beam search on log-probabilities with Gumbel noise.
-#
-# Source: Vijayakumar et al. 2016, arXiv:1610.02424; Kool et al. 2019, arXiv:1903.06059.
