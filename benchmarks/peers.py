@@ -595,16 +595,6 @@ def biased_route(m: ModuleType, n: int) -> Work:
     return Work(ours, theirs, (torch.randn(n, 64), torch.zeros(64)))
 
 
-@peer("router", "torch.bincount for the loads", backward=False)
-def update_bias(m: ModuleType, n: int) -> Work:
-    def theirs(bias: Tensor, experts: Tensor) -> Tensor:
-        load = torch.bincount(experts.flatten(), minlength=64).float()
-        return bias + 0.01 * torch.sign(load.mean() - load)
-
-    experts = torch.randn(n, 64).topk(6).indices
-    return Work(lambda bias, experts: m.update_bias(bias, experts, 0.01), theirs, (torch.zeros(64), experts))
-
-
 @peer("moe", "tokens sorted by expert, as in megablocks' plain form")
 def MixtureOfExperts(m: ModuleType, n: int) -> Work:  # noqa: N802
     ours = m.MixtureOfExperts(128, 256, 8, 2)

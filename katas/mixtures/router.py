@@ -4,42 +4,22 @@
 # $$p = \mathrm{softmax}(x), \qquad w_e = \frac{p_e}{\sum_{c \,\in\, \mathrm{top}_k} p_c}, \qquad
 # \mathrm{balance} = E \sum_e f_e P_e$$
 #
-# In a mixture of experts each token is worked on by $k$ of $E$ experts. The router chooses them by its logits $x$ and
-# weights what they give. Two ways keep the experts equally busy: a loss, where $f_e$ is the share of all assignments
-# that went to expert $e$ and $P_e$ its mean probability; or a bias that only the choice sees.
+# In a mixture of experts $k$ of $E$ experts work on a token, chosen and weighted by its logits $x$. A loss, or a bias
+# that only the choice sees, keeps them equally busy.
 #
-# **Write four functions.** `logits` has shape `(..., E)`. Chosen `experts` are int64 of shape `(..., k)`, in the order
-# of choice, the best first; `weights` have the same shape and the dtype of `logits`.
+# **Write** three functions. `logits` are `(..., E)`; `weights` and int64 ids `experts` are `(..., k)`, in any order.
 #
-# - **`route(logits, k, normalize=True)`** gives `(weights, experts)`: a softmax over all E experts, of which the k
-#   largest are chosen. With `normalize` they are divided by their sum (Mixtral), else left as they are (Switch).
-# - **`balance_loss(logits, experts)`** gives $E \sum_e f_e P_e$, a tensor of no dimensions: 1 when all is balanced,
-#   for every k. $f$ is constant: gradients flow through $P$ alone.
-# - **`biased_route(logits, bias, k, num_groups=1, top_groups=1, scale=1.0)`** gives `(weights, experts)` as DeepSeek-V3
-#   does. Scores are sigmoids of the logits. The choice is made by `score + bias`, with `bias` of shape `(E,)`, which
-#   may be float32 beside logits in half precision.
-# - **Weights of `biased_route`** are the scores **without** the bias, divided by (their sum + 1e-20), times `scale`.
-#   `bias` is constant: it gets no gradient.
-# - **Groups** are of neighbours: with 8 experts in 4 groups, experts 0 and 1 are the first. Only experts of the
-#   `top_groups` best groups may be chosen. A group is as good as the sum of its two best `score + bias`, or as its one
-#   expert. What is left out can never be chosen, however negative the others are.
-# - **`update_bias(bias, experts, rate)`** gives the new bias, `bias + rate · sign(mean load - load)` for each expert: a
-#   load is the number of assignments. `bias` keeps its dtype, and an expert with the mean load its bias.
-# - **Of equal experts** the one of lower id is chosen, and of equal groups the first.
-# - **float16 and bfloat16** are computed in float32 and rounded at the end. float64 in, float64 out; float32 accuracy
-#   is enough.
-# - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow to `logits`. No loops over tokens
-#   or experts.
-# - **A `ValueError`** whose message holds the values: `k` below 1, above E, or above the number of experts in the
-#   chosen groups; E no multiple of `num_groups`; `num_groups` below 1; `top_groups` outside of `[1, num_groups]`.
-# - **Not graded:** gradients of `update_bias`; expert ids out of range.
-#
-# No operation of PyTorch is forbidden, and the computation stays in it.
+# - `route(logits, k, normalize=True)` gives `(weights, experts)`: the k largest of a softmax over all experts, with
+#   `normalize` divided by their sum.
+# - `balance_loss(logits, experts)` gives the scalar: $f_e$, constant, is the share of all assignments that went to
+#   expert $e$, $P_e$ its mean probability.
+# - `biased_route(logits, bias, k, num_groups=1, top_groups=1)` gives `(weights, experts)` as DeepSeek-V3 does: sigmoids
+#   are the scores, `score + bias` chooses within the `top_groups` best groups, and the chosen scores are divided by
+#   their sum.
 #
 # **Example.** Probabilities 0.5, 0.3, 0.2 and `k=2`: experts 0 and 1, with weights $0.5/0.8 = 0.625$ and $0.375$. If a
 # second token has 0.2, 0.3, 0.5 and goes to experts 2 and 1, then $f = (\tfrac14, \tfrac12, \tfrac14)$,
-# $P = (0.35, 0.3, 0.35)$ and the loss is $3 \cdot 0.325 = 0.975$. The loads are 1, 2, 1 with mean $\tfrac43$: with
-# `rate=0.1` a bias of zeros becomes $(0.1, -0.1, 0.1)$.
+# $P = (0.35, 0.3, 0.35)$ and the loss is $3 \cdot 0.325 = 0.975$.
 #
 # **Builds on** softmax. **Sources:** Fedus et al. 2021: Switch Transformers,
 # [arXiv:2101.03961](https://arxiv.org/abs/2101.03961); Wang et al. 2024: Auxiliary-Loss-Free Load Balancing,
@@ -47,6 +27,20 @@
 # [arXiv:2412.19437](https://arxiv.org/abs/2412.19437).
 #
 # House rules hold: docs/house_rules.md.
+
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Share, Groups, Bias, Half precision</summary>
+#
+# - **Share.** $f$ counts assignments, so that balanced experts give 1 for every k. transformers counts tokens, which
+#   gives k.
+# - **Groups.** They are of neighbors: of 8 experts in 4 groups, 0 and 1 are the first. A group is as good as the sum of
+#   its two best `score + bias`, whatever k is; Megatron takes its best `k / top_groups`. What is outside of the best
+#   groups is never chosen, however negative the others are.
+# - **Bias.** It chooses and does not weight. It is constant: no gradient flows to it.
+# - **Half precision.** Softmax, sigmoid and choice are computed in float32, where small differences still count.
+#   Weights are rounded at the end. `bias` may be float32 beside logits in half precision.
+#
+# </details>
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -59,6 +53,7 @@
 
 # %%
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -67,11 +62,7 @@ from torch import Tensor
 def route(
     logits: Float[Tensor, "*batch experts"], k: int, normalize: bool = True
 ) -> tuple[Float[Tensor, "*batch k"], Int[Tensor, "*batch k"]]:
-    """Weights and ids of the k most probable experts, the most probable first. Weights are made in float32.
-
-    Raises:
-        ValueError: k is outside of [1, E].
-    """
+    """Weights and ids of the k most probable experts of each token."""
     raise NotImplementedError
 
 
@@ -86,20 +77,11 @@ def biased_route(
     k: int,
     num_groups: int = 1,
     top_groups: int = 1,
-    scale: float = 1.0,
 ) -> tuple[Float[Tensor, "*batch k"], Int[Tensor, "*batch k"]]:
-    """Weights and ids of the k experts with the largest sigmoid + bias within the best groups, the best first.
+    """Weights and ids of the k experts with the largest sigmoid + bias within the best groups.
 
-    Raises:
-        ValueError: k, num_groups or top_groups is out of range, or the groups are not of equal size.
+    DeepSeek-AI 2024, arXiv:2412.19437, section 2.1.2.
     """
-    raise NotImplementedError
-
-
-def update_bias(
-    bias: Float[Tensor, "experts"], experts: Int[Tensor, "*batch k"], rate: float
-) -> Float[Tensor, "experts"]:
-    """The bias moved by rate: up where an expert has less than the mean load, down where it has more."""
     raise NotImplementedError
 
 
