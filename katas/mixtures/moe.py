@@ -6,30 +6,15 @@
 # \qquad g = \mathrm{softmax}\big((W_r x)_{\mathrm{top}_k}\big)$$
 #
 # A feed-forward layer with many sets of weights, the experts, of which each token uses $k$. The model has the
-# parameters of all experts and costs the work of $k$.
+# parameters of all experts and costs the FLOPs of $k$.
 #
-# **Write** `MixtureOfExperts(d_model, d_ff, num_experts, k, *, device=None, dtype=None)` with `forward(x)`.
+# **Write** `MixtureOfExperts(d_model, d_ff, num_experts, k, *, device=None, dtype=None)` with `forward(x)`, from
+# `(..., d_model)` to the same shape. Each expert is a SwiGLU layer, whose output is multiplied by its weight.
 #
-# - **`x`** has shape `(..., d_model)`, with any number of leading dimensions, also none. The result has the same.
-# - **Parameters**, and no others: `router.weight` of shape `(num_experts, d_model)`, `w1` and `w3` of shape
-#   `(num_experts, d_ff, d_model)`, `w2` of shape `(num_experts, d_model, d_ff)`. No bias. Initialise them as you like.
-# - **The router** is that of the kata before: a softmax over all experts, the `k` largest, divided by their sum.
-#   Gradients flow through its weights.
-# - **Each expert** is a SwiGLU layer; silu acts on `w1 x`. Its output is multiplied by its weight, and the outputs of
-#   the k experts of a token are added up.
-# - **No token is dropped**, even where all tokens want the same experts. What a token gets does not depend on the
-#   others, nor on its place among them.
-# - **An expert without tokens** gets a gradient of 0.
-# - **Dtype.** The result has the dtype of the parameters. With float16 or bfloat16 the softmax is computed in float32;
-#   router logits may have the dtype of `x` or be float32, silu and products that of `x`. float64 in, float64 out;
-#   float32 accuracy is enough.
-# - **The input is not modified**, and may be non-contiguous or expanded.
-# - **Cost.** The matrix products are those of k experts for each token, with a margin of 1.3, besides the router's own:
-#   twice as many experts cost the same. A loop over experts is fine, one over tokens is not.
-# - **A `ValueError`** whose message holds the values, when the module is built: `k` outside of `[1, num_experts]`.
-# - **Not graded:** tokens whose k-th and next logits lie closer than a quarter.
+# Parameters, without biases: `router.weight` is `(num_experts, d_model)`, `w1` and `w3` are
+# `(num_experts, d_ff, d_model)`, `w2` is `(num_experts, d_model, d_ff)`. Initialize them as you like.
 #
-# No operation of PyTorch is forbidden, and the computation stays in it.
+# No operation of PyTorch is forbidden.
 #
 # **Example.** Two experts with `d_model = d_ff = 1`, `k = 2`, and $x = 2$. With `router.weight` $= (\ln 3 / 2, 0)$ the
 # logits are $\ln 3$ and 0: weights 0.75 and 0.25. With all of `w1` and `w3` 1, and `w2` 1 and 10, the experts give
@@ -40,6 +25,18 @@
 # [arXiv:1701.06538](https://arxiv.org/abs/1701.06538).
 #
 # House rules hold: docs/house_rules.md.
+
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Weights, No drops, Half precision, Cost</summary>
+#
+# - **Weights.** Those of a token sum to 1, as in Mixtral: a softmax over all experts, the k largest divided by their
+#   sum. DeepSeek-V2 and Qwen2, the other school, leave them undivided. Gradients reach the router through them.
+# - **No drops.** No token is dropped, even where all want the same experts, and none depends on the others.
+# - **Half precision.** The router's softmax in float32. Logits, silu and products may stay in the dtype of `x`.
+# - **Cost.** Matrix products as of k experts for each token, with a margin of 1.3, besides the router's own: twice as
+#   many experts cost the same. A loop over experts is fine, one over tokens is not.
+#
+# </details>
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -54,7 +51,7 @@
 # %%
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 
@@ -66,7 +63,6 @@ class MixtureOfExperts(nn.Module):
     """
 
     def __init__(self, d_model: int, d_ff: int, num_experts: int, k: int, *, device=None, dtype=None):
-        """Raises ValueError if k is outside of [1, num_experts]."""
         raise NotImplementedError
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
