@@ -10,24 +10,8 @@
 # **Write** `LoRALinear(in_features, out_features, rank, alpha=16.0, *, device=None, dtype=None)` with `forward(x)`,
 # from `(..., in_features)` to `(..., out_features)`, and with the methods `merge()` and `unmerge()`.
 #
-# - **Parameters**, and no others: `weight` `(out_features, in_features)`, which takes no gradient
-#   (`requires_grad` is False); `lora_a` `(rank, in_features)`; `lora_b` `(out_features, rank)`. No bias.
-# - **`lora_a` starts** uniform in $\pm 1 / \sqrt{\text{in\_features}}$, and **`lora_b` starts** with zeros, so that a
-#   new layer gives exactly $W x$.
-# - **`forward(x)`** is the formula, with the factor `alpha / rank`. It makes no tensor of `out_features * in_features`
-#   entries: $B A$ is never multiplied out.
-# - **`merge()`** adds $\frac{\alpha}{r} B A$ to `weight`. From then on `forward` uses the weight alone.
-# - **`unmerge()`** takes it off again: the weight is what it was, up to rounding, and `forward` is the formula.
-# - **In place.** Both change the values of `weight`: it stays the same parameter, of its dtype, and frozen.
-# - **Again.** Merging what is merged, or unmerging what is not, does nothing.
-# - **Dtype and device.** The parameters have those that the constructor is given, and the result has the dtype of the
-#   parameters. In half precision each of the three products may be rounded, and the sum once more. float64 in, float64
-#   out; float32 accuracy is enough.
-# - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow to `x`, `lora_a` and `lora_b`. No
-#   loops.
-# - **A `ValueError`** that holds the rank: a rank below 1.
-# - **Not graded:** how `weight` is initialised; changes of `lora_a` or `lora_b` while merged; an input of another dtype
-#   than the parameters.
+# Its parameters are `weight` `(out_features, in_features)`, which is frozen: `requires_grad` is False; `lora_a`
+# `(rank, in_features)`; and `lora_b` `(out_features, rank)`. No bias.
 #
 # Not allowed: an adapter library such as `peft`. `nn.Linear` and `F.linear` are allowed.
 #
@@ -39,6 +23,21 @@
 # [arXiv:2106.09685](https://arxiv.org/abs/2106.09685).
 #
 # House rules hold: docs/house_rules.md.
+
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Start, Merging, The weight, Cost, Half precision, Errors</summary>
+#
+# - **Start.** `lora_a` starts at random with mean 0 and a standard deviation of 0.001 to 0.5, such as uniform in
+#   $\pm 1 / \sqrt{\text{in\_features}}$; `lora_b` with zeros: a new layer gives exactly $W x$.
+# - **Merging.** `merge()` adds $\frac{\alpha}{r} B A$ to `weight`, and `forward` then uses the weight alone.
+#   `unmerge()` takes it off again. To merge what is merged, or unmerge what is not, does nothing.
+# - **The weight.** It stays the same `nn.Parameter` of the same dtype, and frozen. Its `.data` may be
+#   rebound, as `peft` does.
+# - **Cost.** `forward` makes no tensor of `out_features * in_features` entries: $B A$ is not multiplied out.
+# - **Half precision.** Each of the three products may be rounded, and the sum once more.
+# - **Errors.** A rank below 1, at construction.
+#
+# </details>
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -53,6 +52,7 @@
 import math
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -71,10 +71,12 @@ class LoRALinear(nn.Module):
         """The product with the weight, and unless it is merged what the adapter adds."""
         raise NotImplementedError
 
+    @torch.no_grad()
     def merge(self) -> None:
         """Add the adapter to the weight, in place, unless that is done."""
         raise NotImplementedError
 
+    @torch.no_grad()
     def unmerge(self) -> None:
         """Take the adapter off the weight, in place, if it is there."""
         raise NotImplementedError
