@@ -1,35 +1,24 @@
 # %% [markdown]
 # # Encoding and decoding with BPE
 #
-# The merges that **bpe_train** has learnt turn a text into ids, and ids into text. Encoding repeats the training's
-# order: of the pairs that are there, the one learnt first is merged first.
+# $$k = \operatorname{argmin}_j \; \mathrm{rank}(t_j, t_{j+1}), \qquad
+# (t_k, t_{k+1}) \to 256 + \mathrm{rank}(t_k, t_{k+1})$$
 #
-# **Write** the class `Tokenizer(merges, special_tokens=())` with two methods, `encode(text)`, which gives a list of
-# ids, and `decode(ids)`, which gives a text.
+# The merges that **bpe_train** has learned turn text into ids, and ids into text. Encoding repeats the order of
+# training: of the pairs that are there, the one learned first is merged first. The rank of a pair is its place in
+# `merges`.
 #
-# - **Ids 0 to 255** are the bytes of UTF-8. Merge number $i$, counted from 0, makes the id $256 + i$. `merges` holds
-#   pairs of ids, as lists or as tuples.
-# - **Special tokens** have the ids behind the last merge, in their order. A special token in the text is its id. Texts
-#   are read from left to right; where several begin at one place, the longest is taken.
-# - **Without special tokens** in the constructor, `<|endoftext|>` is plain text like any other.
-# - **Pieces** are `re.findall(PRETOKEN, part)` for each part between special tokens. `PRETOKEN` is given, a pattern for
-#   Python's `re`. Pairs never cross a piece.
-# - **Each piece** starts as its bytes. Of the pairs of neighbours that are merges, the one learnt first is merged, at
-#   all its places from left to right; and again, until no pair is a merge.
-# - **`decode`** joins the bytes of all ids, then reads them as UTF-8 with `errors="replace"`. A special token has the
-#   bytes of its text.
-# - **Round trip:** `decode(encode(text)) == text`, for texts of any characters. One tokenizer serves many texts.
-# - **Inputs are not modified**, and a list that is given out is the caller's: what is done to it changes no later one.
-# - **Time:** at most 8 times the reference's, for 100 kB of prose and 2,000 merges.
-# - **A `ValueError`** whose message holds the value. From `decode`: an id that is none of the tokenizer's, negative
-#   ones too. From the constructor: merge number $i$ with an id outside of $[0, 256 + i)$; a special token that is empty
-#   or stands there twice.
-# - **Not graded:** lone surrogates, which have no UTF-8; a pair that stands twice among the merges.
+# **Write** the class `Tokenizer(merges, special_tokens=())` with two methods: `encode(text)` returns a list of ids,
+# `decode(ids)` a text. Ids 0 to 255 are the bytes of UTF-8, merge $i$, counted from 0, makes the id $256 + i$, and the
+# special tokens follow in their order.
+#
+# A special token in the text is its id. Each part between special tokens is split by `re.findall(PRETOKEN, part)`,
+# where `PRETOKEN` is given, and each piece is encoded alone.
 #
 # Not allowed: `tiktoken` and `tokenizers`.
 #
 # **Example.** `Tokenizer([(98, 99), (97, 98)])` merges `bc` to 256 and `ab` to 257. `encode("abc")` is `[97, 256]`:
-# `ab` stands further left, but `bc` was learnt first, and then there is no `b` left. `encode("abab")` is `[257, 257]`.
+# `ab` stands further left, but `bc` was learned first, and then there is no `b` left. `encode("abab")` is `[257, 257]`.
 #
 # **Builds on** bpe_train. **Sources:** Sennrich, Haddow, Birch 2015: Neural Machine Translation of Rare Words with
 # Subword Units, [arXiv:1508.07909](https://arxiv.org/abs/1508.07909); Radford et al. 2019: Language Models are
@@ -37,33 +26,42 @@
 #
 # House rules hold: docs/house_rules.md.
 
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Merge order, Special tokens, Any text, Decoding, Reuse, Cost, Errors</summary>
+#
+# - **Merge order.** A pair is merged at all its places, from left to right. Then the next, until no pair is a merge.
+# - **Special tokens.** They are plain strings. Where several begin at one place, the longest is taken. Without any,
+#   `<|endoftext|>` is plain text.
+# - **Any text.** `decode(encode(text)) == text`, for white space alone too.
+# - **Decoding.** The bytes of all ids are joined, then read as UTF-8 with `errors="replace"`.
+# - **Reuse.** One tokenizer serves many texts, and a list that it returns is the caller's to change.
+# - **Cost.** At most 8 times the reference's time, for 100 kB of prose and 2,000 merges.
+# - **Errors.** `decode` of an id that the tokenizer does not have, negative ones too.
+#
+# </details>
+
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
 # from itertools import pairwise
 #
 # ranks = {(98, 99): 0, (97, 98): 1}
-# ids = list(b"abc")
-# print(ids, [(pair, ranks.get(pair, "no merge")) for pair in pairwise(ids)])
-# print("merge 0 is the first:", [97, 256 + 0])
+# print([(pair, ranks.get(pair, "no merge")) for pair in pairwise(b"abc")])
 
 # %%
 import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-# GPT-2's pieces: an English ending, a word, a number or signs with the space before them, or white space.
+# GPT-2's pieces: an English ending, a word, a number or signs with the space before them, or white space. The original
+# is for the package `regex`; this is an approximation for `re`, which differs in a few numerals such as ² and Ⅷ.
 PRETOKEN = r"""'(?:[sdmt]|ll|ve|re)| ?[^\W\d_]+| ?\d+| ?(?:[^\s\w]|_)+|\s+(?!\S)|\s+"""
 
 
 # %%
 class Tokenizer:
-    """Byte-level BPE with given merges. Ids: 256 bytes, then the merges, then the special tokens.
+    """Byte-level BPE with given merges. Ids: 256 bytes, then the merges, then the special tokens."""
 
-    Raises:
-        ValueError: merge i names an id outside of [0, 256 + i), or a special token is empty or repeated.
-    """
-
-    def __init__(self, merges: Sequence[Sequence[int]], special_tokens: Sequence[str] = ()) -> None:
+    def __init__(self, merges: Sequence[tuple[int, int]], special_tokens: Sequence[str] = ()) -> None:
         raise NotImplementedError
 
     def encode(self, text: str) -> list[int]:
@@ -71,11 +69,7 @@ class Tokenizer:
         raise NotImplementedError
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of these ids; bytes that are no UTF-8 become U+FFFD.
-
-        Raises:
-            ValueError: an id is unknown.
-        """
+        """The text of these ids; bytes that are no UTF-8 become U+FFFD. Raises ValueError for an unknown id."""
         raise NotImplementedError
 
 
