@@ -85,12 +85,23 @@ from torch import Tensor, nn
 
 # %%
 ### BEGIN SOLUTION
+def angle_table(d_k: int, max_seq_len: int, theta: float) -> Float[Tensor, "max_seq_len pairs"]:
+    """The angle of each position and pair, in float32 whatever the dtype of the model."""
+    position = torch.arange(max_seq_len, dtype=torch.float32)
+    frequency = theta ** (-torch.arange(0, d_k, 2, dtype=torch.float32) / d_k)
+    return torch.outer(position, frequency)
+
+
+def split_heads(x: Float[Tensor, "*batch seq dim"], num_heads: int) -> Float[Tensor, "*batch heads seq head_dim"]:
+    return x.unflatten(-1, (num_heads, -1)).transpose(-3, -2)
+
+
 def rotate(x: Float[Tensor, "*batch seq dim"], cos: Tensor, sin: Tensor) -> Float[Tensor, "*batch seq dim"]:
     """RoPE on neighboring pairs, in float32 at least."""
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    first, second = wide[..., 0::2], wide[..., 1::2]
-    pairs = torch.stack([first * cos - second * sin, first * sin + second * cos], dim=-1)
-    return pairs.flatten(-2).to(x.dtype)
+    even, odd = wide[..., 0::2], wide[..., 1::2]
+    rotated = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)
+    return rotated.flatten(-2).to(x.dtype)
 
 
 ### END SOLUTION
@@ -123,24 +134,23 @@ class CausalSelfAttention(nn.Module):
         if num_heads % num_kv_heads != 0:
             raise ValueError(f"num_heads {num_heads} is not a multiple of num_kv_heads {num_kv_heads}")
         super().__init__()
-        self.head_dim = d_model // num_heads
-        self.max_seq_len = max_seq_len
-        self.theta = theta
-        kv_dim = num_kv_heads * self.head_dim
+        self.num_heads = num_heads
+        self.num_kv_heads = num_kv_heads
+        head_dim = d_model // num_heads
+        kv_dim = num_kv_heads * head_dim
+        self.sizes = head_dim, max_seq_len, theta
         self.q_proj = nn.Linear(d_model, d_model, bias=False, device=device, dtype=dtype)
         self.k_proj = nn.Linear(d_model, kv_dim, bias=False, device=device, dtype=dtype)
         self.v_proj = nn.Linear(d_model, kv_dim, bias=False, device=device, dtype=dtype)
         self.o_proj = nn.Linear(d_model, d_model, bias=False, device=device, dtype=dtype)
-        table = torch.empty(max_seq_len, self.head_dim // 2, device=device, dtype=torch.float32)
+        table = torch.empty(max_seq_len, head_dim // 2, device=device, dtype=torch.float32)
         self.register_buffer("cos", table, persistent=False)
         self.register_buffer("sin", torch.empty_like(table), persistent=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Fill the tables, which no state dict holds."""
-        position = torch.arange(self.max_seq_len, dtype=torch.float64, device="cpu")
-        exponent = -torch.arange(0, self.head_dim, 2, dtype=torch.float64, device="cpu") / self.head_dim
-        angles = torch.outer(position, self.theta**exponent)
+        angles = angle_table(*self.sizes)
         self.cos.copy_(angles.cos())
         self.sin.copy_(angles.sin())
         ### END SOLUTION
@@ -155,20 +165,15 @@ class CausalSelfAttention(nn.Module):
         cos, sin = self.cos[positions], self.sin[positions]
         if positions.ndim == 2:
             cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)  # (batch, 1, seq, pairs)
-        q = self.split_heads(self.q_proj(x))
-        k = self.split_heads(self.k_proj(x))
-        v = self.split_heads(self.v_proj(x))
+        q = split_heads(self.q_proj(x), self.num_heads)
+        k = split_heads(self.k_proj(x), self.num_kv_heads)
+        v = split_heads(self.v_proj(x), self.num_kv_heads)
         q = rotate(q, cos, sin)
         k = rotate(k, cos, sin)
         heads = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-        return self.o_proj(heads.transpose(-3, -2).flatten(-2))
+        merged = heads.transpose(-3, -2).flatten(-2)
+        return self.o_proj(merged)
         ### END SOLUTION
-
-    ### BEGIN SOLUTION
-    def split_heads(self, x: Float[Tensor, "*batch seq dim"]) -> Float[Tensor, "*batch heads seq head_dim"]:
-        return x.unflatten(-1, (-1, self.head_dim)).transpose(-3, -2)
-
-    ### END SOLUTION
 
 
 # %% [markdown] tags=["solution"]
@@ -182,8 +187,8 @@ class CausalSelfAttention(nn.Module):
 #
 # **Tables as buffers.** They move with the module, `persistent=False` keeps them out of checkpoints, and
 # `reset_parameters` fills them again where a model is built on `meta` and sharded before it is loaded. Angles are
-# computed once, on the CPU in float64: in float32 one near position 10,000 is off by up to 0.001. The table itself is
-# float32 in a model that is built in bfloat16, which would keep 3 digits.
+# computed once, in float32 even in a model that is built in bfloat16, which would keep 3 digits: one near position
+# 10,000 is off by up to 0.001.
 #
 # **What it costs.** A layer of Llama 3 8B, width 4,096 with 32 query and 8 key heads, takes 0.69 TFLOPs for the
 # projections of 8,192 tokens and 1.10 for scores and means, of which a causal kernel skips half: 1.25 ms at an H100's
@@ -206,19 +211,6 @@ class CausalSelfAttention(nn.Module):
 # - Comparing positions to build the mask: left-padded rows with repeated positions then see the future.
 # - `is_causal=True` with fewer queries than keys: PyTorch's triangle starts at the top left.
 
-# %% tags=["active-ipynb", "solution"]
-# # Who hears whom: how much each output moves with each input, by the Jacobian. Above the diagonal nothing does
-# import matplotlib.pyplot as plt
-#
-# torch.manual_seed(0)
-# module, x = CausalSelfAttention(16, 4, max_seq_len=12, num_kv_heads=2), 2 * torch.randn(12, 16)
-# jacobian = torch.autograd.functional.jacobian(lambda x: module(x[None])[0], x)  # (query, d_model, key, d_model)
-# influence = jacobian.square().sum(dim=(1, 3)).sqrt()
-# figure, axis = plt.subplots(figsize=(5, 4.2), layout="constrained")
-# figure.colorbar(axis.imshow(influence), label="size of the derivative")
-# axis.set(xlabel="token that is moved", ylabel="token that is watched")
-# plt.show()
-
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
@@ -231,21 +223,11 @@ class CausalSelfAttention(nn.Module):
 # Source: Radford et al. 2018, Improving language understanding by generative pre-training, section 3.1,
 # https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf.
 #
-# ### What changes with a KV cache?
-#
-# - Rotated keys and plain values are appended. The new query has the position that the cache has as its length.
-# - One query needs no mask. A chunk of a prompt after cached tokens needs one aligned at the bottom right.
-# - The test: token by token with a cache gives the logits of a single pass, to rounding.
-# - Preallocate it or keep it in pages. Concatenating copies the whole cache at each step.
-#
-# Source: Kwon et al. 2023, arXiv:2309.06180.
-#
 # ### How many ms do scores and means of `n` tokens take in a causal kernel, 32 layers of width 4,096 at 989 TFLOPS?
 #
 # - $4 n^2 d$ FLOPs a layer without a mask. A kernel that skips the masked blocks does half of them.
 # - Key heads do not enter: each query head meets every key.
-# - The time to first token grows with the square: in Llama 3 8B the
-#   projections are overtaken at 10,240 tokens.
+# - The TTFT grows with the square: in Llama 3 8B the projections are overtaken at 10,240 tokens.
 #
 # Answer: `2 * n**2 * 4096 * 32 / 989e12 * 1e3` ms, within 10 %. Settings: `n` 2048, 8192, 32768, 131072.
 #
