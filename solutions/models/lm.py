@@ -96,28 +96,23 @@ from torch import Tensor, nn
 
 # %%
 ### BEGIN SOLUTION
-def rope_table(
-    x: Float[Tensor, "*batch seq d_model"], head_dim: int, theta: float
-) -> tuple[Float[Tensor, "seq pairs"], Float[Tensor, "seq pairs"]]:
-    """Cosines and sines of positions 0, 1, 2, … in float32 at least: half precision cannot even count them."""
-    dtype = torch.promote_types(x.dtype, torch.float32)
-    position = torch.arange(x.shape[-2], dtype=dtype, device=x.device)
-    frequency = theta ** (-torch.arange(0, head_dim, 2, dtype=dtype, device=x.device) / head_dim)
-    angles = torch.outer(position, frequency)
-    return angles.cos(), angles.sin()
+def angle_table(d_k: int, seq: int, theta: float, device: torch.device) -> Float[Tensor, "seq pairs"]:
+    """The angle of each position and pair, in float32 whatever the dtype of the model."""
+    position = torch.arange(seq, dtype=torch.float32, device=device)
+    frequency = theta ** (-torch.arange(0, d_k, 2, dtype=torch.float32, device=device) / d_k)
+    return torch.outer(position, frequency)
 
 
-def rotate(
-    x: Float[Tensor, "*batch seq dim"], cos: Float[Tensor, "seq pairs"], sin: Float[Tensor, "seq pairs"]
-) -> Float[Tensor, "*batch seq dim"]:
+def split_heads(x: Float[Tensor, "*batch seq dim"], num_heads: int) -> Float[Tensor, "*batch heads seq head_dim"]:
+    return x.unflatten(-1, (num_heads, -1)).transpose(-3, -2)
+
+
+def rotate(x: Float[Tensor, "*batch seq dim"], cos: Tensor, sin: Tensor) -> Float[Tensor, "*batch seq dim"]:
     """RoPE on neighboring pairs, in float32 at least."""
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    cos, sin = cos.to(wide.dtype), sin.to(wide.dtype)
-    first, second = slice(0, x.shape[-1], 2), slice(1, x.shape[-1], 2)
-    out = torch.empty_like(wide)
-    out[..., first] = wide[..., first] * cos - wide[..., second] * sin
-    out[..., second] = wide[..., first] * sin + wide[..., second] * cos
-    return out.to(x.dtype)
+    even, odd = wide[..., 0::2], wide[..., 1::2]
+    rotated = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)
+    return rotated.flatten(-2).to(x.dtype)
 
 
 class RMSNorm(nn.Module):
@@ -135,24 +130,23 @@ class RMSNorm(nn.Module):
 class CausalAttention(nn.Module):
     def __init__(self, d_model: int, num_heads: int, num_kv_heads: int, *, device=None, dtype=None):
         super().__init__()
-        self.head_dim = d_model // num_heads
-        kv_dim = num_kv_heads * self.head_dim
+        self.num_heads = num_heads
+        self.num_kv_heads = num_kv_heads
+        kv_dim = num_kv_heads * (d_model // num_heads)
         self.q_proj = nn.Linear(d_model, d_model, bias=False, device=device, dtype=dtype)
         self.k_proj = nn.Linear(d_model, kv_dim, bias=False, device=device, dtype=dtype)
         self.v_proj = nn.Linear(d_model, kv_dim, bias=False, device=device, dtype=dtype)
         self.o_proj = nn.Linear(d_model, d_model, bias=False, device=device, dtype=dtype)
 
     def forward(self, x: Float[Tensor, "*batch seq d_model"], cos: Tensor, sin: Tensor) -> Tensor:
-        q = self.split_heads(self.q_proj(x))
-        k = self.split_heads(self.k_proj(x))
-        v = self.split_heads(self.v_proj(x))
+        q = split_heads(self.q_proj(x), self.num_heads)
+        k = split_heads(self.k_proj(x), self.num_kv_heads)
+        v = split_heads(self.v_proj(x), self.num_kv_heads)
         q = rotate(q, cos, sin)
         k = rotate(k, cos, sin)
         heads = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-        return self.o_proj(heads.transpose(-3, -2).flatten(-2))
-
-    def split_heads(self, x: Float[Tensor, "*batch seq dim"]) -> Float[Tensor, "*batch heads seq head_dim"]:
-        return x.unflatten(-1, (-1, self.head_dim)).transpose(-3, -2)
+        merged = heads.transpose(-3, -2).flatten(-2)
+        return self.o_proj(merged)
 
 
 class SwiGLU(nn.Module):
@@ -211,9 +205,9 @@ class TransformerLM(nn.Module):
         ### BEGIN SOLUTION
         if num_kv_heads is None:
             num_kv_heads = num_heads
-        if num_heads < 1 or d_model % num_heads != 0:
+        if d_model % num_heads != 0:
             raise ValueError(f"d_model {d_model} is not a multiple of num_heads {num_heads}")
-        if num_kv_heads < 1 or num_heads % num_kv_heads != 0:
+        if num_heads % num_kv_heads != 0:
             raise ValueError(f"num_heads {num_heads} is not a multiple of num_kv_heads {num_kv_heads}")
         super().__init__()
         self.max_seq_len = max_seq_len
@@ -234,7 +228,8 @@ class TransformerLM(nn.Module):
         if seq > self.max_seq_len:
             raise ValueError(f"{seq} tokens in a row, but the model was built for max_seq_len {self.max_seq_len}")
         x = self.token_embedding(token_ids)
-        cos, sin = rope_table(x, self.head_dim, self.theta)
+        angles = angle_table(self.head_dim, seq, self.theta, x.device)
+        cos, sin = angles.cos(), angles.sin()
         for layer in self.layers:
             x = layer(x, cos, sin)
         return self.lm_head(self.final_norm(x))
@@ -252,7 +247,6 @@ class TransformerLM(nn.Module):
 # - **RoPE stands after the head split**, because angles depend on the place within a head, not within `d_model`.
 # - **The last norm** is needed because a pre-norm stack never normalizes its sum.
 # - **Fused attention** computes the same as written-out attention, and never stores the `seq × seq` scores.
-#   With `is_causal=True` every query sees at least itself, so no row is empty.
 #
 # **What it costs.** Two FLOPs for each weight and token, and $4 L n^2 d$ for the attention: 158 TFLOPs for 8,192 tokens
 # of Llama 3 8B. Prefill is compute-bound: a TTFT of 0.16 s at least on an H100. Decoding is memory-bound: each step
@@ -276,7 +270,6 @@ class TransformerLM(nn.Module):
 #
 # - The last norm forgotten. The logits are far too large, and the model still trains, badly.
 # - Rotating before the head split: head 0 gets all the fast angles, the last head all the slow ones.
-# - Rotating the values.
 # - A softmax at the end. `F.cross_entropy` wants logits.
 # - Layers in a Python list: no parameters, and nothing moves to the GPU. Use `nn.ModuleList`.
 # - The same block object in every layer, `[Block(...)] * num_layers`: they share all weights.
@@ -288,7 +281,6 @@ class TransformerLM(nn.Module):
 #
 # - $\ln V$: with small logits every token is about equally likely.
 # - Much more: the logits start too large. Less: the model sees its target.
-# - After a few hundred steps it has learned frequencies. If it stays there, attention is not learning.
 #
 # Answer: `log(vocab)`, within 2 %. Settings: `vocab` 32000, 50257, 128256.
 #
@@ -310,38 +302,13 @@ class TransformerLM(nn.Module):
 # - Change the last token: all earlier logits stay the same. Better, change each token in turn.
 # - By gradients: the derivative of the logits at $t$ by the embedding at $t + 1$ is exactly 0.
 # - Train on fresh random tokens: the loss cannot fall below $\ln V$. If it does, the target leaks.
-# - In half precision compare with a tolerance: another length may choose another kernel.
 #
 # Source: Karpathy 2019, A recipe for training neural networks, https://karpathy.github.io/2019/04/25/recipe/.
-#
-# ### What changes with a KV cache?
-#
-# - The model takes new tokens, their positions and the cache, and returns logits and the longer cache.
-# - `is_causal=True` aligns the mask at the top left: wrong for queries after cached keys. One query needs no mask.
-# - $2\, L\, G\, \text{head\_dim}$ numbers for each token: 0.5 MB in bfloat16 for Llama 2 7B, a quarter of that with 8
-#   key heads.
-# - Test: prefill, then token by token, equals one full pass.
-#
-# Source: Kwon et al. 2023, arXiv:2309.06180.
-#
-# ### Prefill and decoding: what limits each?
-#
-# - Prefill does $2N$ FLOPs for each token of the prompt with one reading of the weights: compute-bound. It sets the
-#   TTFT.
-# - Decoding reads all weights for one token of each sequence: memory-bound. 7 billion weights in bfloat16 at 3.35 TB/s
-#   take 4 ms.
-# - Continuous batching raises throughput: more sequences share the reading of the weights, but each brings a cache of
-#   its own to read.
-# - Speculation checks several drafted tokens in one pass, since they cost nearly no more time than one.
-#
-# Source: Leviathan, Kalman, Matias 2022, arXiv:2211.17192; Pope et al. 2022, section 2, arXiv:2211.05102.
 #
 # ### The loss is a little too high. How do you find the bug?
 #
 # - Compare with a reference, layer by layer, on the same weights: the first difference names the part.
 # - Usual suspects that still train: positions off by one, heads paired wrongly, no final norm, a target shifted twice,
 #   dropout left on.
-# - Overfit one batch: it must reach nearly 0. Then look at gradient norms by layer.
-# - Train with one change at a time against a small baseline with the same seed and data.
 #
 # Source: Karpathy 2019, A recipe for training neural networks, https://karpathy.github.io/2019/04/25/recipe/.

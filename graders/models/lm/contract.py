@@ -18,12 +18,9 @@ from dojo.contracts import (
     NormedContract,
     SoftmaxContract,
     assert_raises,
-    core,
-    fail,
     one_value,
     oracles,
     robust,
-    very_large_scores,
 )
 from dojo.contracts.layers import FAR_BELOW
 
@@ -64,11 +61,6 @@ def far_below_zero(d: Draw) -> Call:
     return made.with_params(**params, **{"layers.0.attn_norm.weight": torch.ones(12)})
 
 
-def gates_far_from_zero(d: Draw) -> Call:
-    made = TestTransformerLM.call(d)
-    return made.with_params(**{"layers.0.ffn.w1.weight": 100 * made.params["layers.0.ffn.w1.weight"]})
-
-
 def late_tokens(d: Draw) -> Call:
     """Zeros, then eight tokens after position 2,048 that see hardly anything but one another, at great speeds."""
     made = TestTransformerLM.call(d, **FAR | {"seq": 2100, "longest": 2100}, theta=3.0)
@@ -89,17 +81,24 @@ class TestTransformerLM(NormedContract, HeadsContract, SoftmaxContract):
         "as_long_as_allowed": {"seq": 14},
         "two_layers": {"layers": 2},
         "shared_key_heads": {"batch": 5, "seq": 8, "heads": 6, "num_kv_heads": 2},
-        "one_key_head": {"num_kv_heads": 1},
-        "another_theta": {"pairs": 3, "theta": 50.0},
-        "another_eps_and_small_embeddings": {"scale": 0.01, "eps": 1e-3},
-        "the_default_eps_and_small_embeddings": {"scale": 0.003},
-        "every_argument": {"scale": 0.01, "heads": 6, "num_kv_heads": 2, "theta": 50.0, "eps": 1e-3},
+        "the_default_eps_and_small_embeddings": {"token_embedding": 0.003},
+        "every_argument": {
+            "token_embedding": 0.01,
+            "pairs": 3,
+            "heads": 6,
+            "num_kv_heads": 2,
+            "theta": 50.0,
+            "eps": 1e-3,
+        },
         "int32_tokens": {"dtype": torch.int32},
-        "the_same_token_again_and_again": {"ids": torch.tensor([[3, 3, 3, 5, 3], [0, 12, 0, 12, 12]])},
     }
-    hard_cases = {"scores_far_below_zero": far_below_zero, "gates_far_from_zero": gates_far_from_zero}
+    hard_cases = {
+        "very_large_scores": {"q_proj": 150.0, "k_proj": 150.0},
+        "scores_far_below_zero": far_below_zero,
+        "gates_far_from_zero": {"w1": 100.0},
+    }
     holds = {
-        "Causal": ("test_a_later_token", "test_hard_cases"),
+        "Causal": ("test_hard_cases",),
         "Key heads": ("test_values_match",),
         "Positions": ("test_positions_beyond", "test_any_leading"),
         "Head": ("test_holds_exactly",),
@@ -121,29 +120,19 @@ class TestTransformerLM(NormedContract, HeadsContract, SoftmaxContract):
     @classmethod
     def call(
         cls, d: Draw, batch: int = 2, seq: int = 5, vocab: int = 13, layers: int = 1, heads: int = 3, pairs: int = 2,
-        d_ff: int = 7, longest: int = 14, scale: float = 1.0, offset: float = 0.0, ids: Tensor | None = None,
-        dtype: torch.dtype = torch.int64, **init: float,
+        d_ff: int = 7, longest: int = 14, offset: float = 0.0, dtype: torch.dtype = torch.int64, **more: float,
     ) -> Call:  # fmt: skip
-        """Embeddings of this scale around `offset`; a head has this many pairs of features."""
+        """Embeddings around `offset`; a head has this many pairs of features; other words are scales of parameters."""
         sizes = (vocab, 2 * heads * pairs, layers, heads, d_ff, longest)
-        init = dict(zip(cls.signature.init, sizes, strict=False)) | init
-        params = cls.params(d, init, q_proj=1.5, k_proj=1.5, token_embedding=scale)
+        init = dict(zip(cls.signature.init, sizes, strict=False))
+        init |= {name: more.pop(name) for name in cls.signature.init if name in more}
+        params = cls.params(d, init, **{"q_proj": 1.5, "k_proj": 1.5} | more)
         params["token_embedding.weight"] += offset
-        ids = d.integers(0, vocab, batch, seq, dtype=dtype) if ids is None else ids
-        return Call({"token_ids": ids}, init, params)
+        return Call({"token_ids": d.integers(0, vocab, batch, seq, dtype=dtype)}, init, params)
 
     @classmethod
     def one_value_for_many_keys(cls, d: Draw) -> Call:
         return one_value(d, cls.call(d, 1, 512, 256, heads=2, pairs=64, longest=512), "layers.0.attn.")
-
-    @core
-    def test_a_later_token_changes_no_earlier_logits(self, attempt: Attempt, draw: Draw) -> None:
-        made = very_large_scores(self.call(draw, seq=7, layers=2))
-        ids = made.inputs["token_ids"]
-        changed = made.with_inputs(token_ids=torch.where(torch.arange(7) < 4, ids, (ids + 1) % 13))
-        before, after = (self.run(attempt, "later tokens", each) for each in (made, changed))
-        if not before.shape == after.shape == (2, 7, 13) or not torch.allclose(before[:, :4], after[:, :4], atol=1e-4):
-            fail("the model is causal", "tokens 4 to 6 changed the logits of tokens 0 to 3")
 
     @robust
     def test_longer_sequences_than_allowed_are_refused(self, attempt: Attempt, draw: Draw) -> None:
