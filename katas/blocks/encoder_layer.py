@@ -66,7 +66,7 @@ from torch import Tensor, nn
 class EncoderLayer(nn.Module):
     """norm(x + attn(x)), then norm(x + ffn(x)): post-norm with LayerNorm and GELU, biases everywhere.
 
-    Scores, softmax and norms are computed in float32 at least. Raises ValueError if the heads do not divide d_model.
+    Softmax and norms are computed in float32 at least. Raises ValueError if the heads do not divide d_model.
     Vaswani et al. 2017, arXiv:1706.03762; Devlin et al. 2018, arXiv:1810.04805.
     """
 

@@ -8,18 +8,8 @@ import torch
 from torch import Tensor
 
 import dojo.contracts.oracles as oracles
-from dojo.contracts import (
-    Attempt,
-    Call,
-    Draw,
-    DropoutContract,
-    HeadsContract,
-    NormedContract,
-    SoftmaxContract,
-    core,
-    fail,
-    one_value,
-)
+from dojo.contracts import Call, Draw, DropoutContract, HeadsContract, NormedContract
+from dojo.contracts.attention import SoftmaxContract, one_value
 from dojo.contracts.layers import POST_NORM_TOPICS, very_low_scores
 
 PADDING = torch.tensor([[True, True, False, True, False], [True, True, True, True, True]])
@@ -50,24 +40,18 @@ class TestEncoderLayer(NormedContract, HeadsContract, DropoutContract, SoftmaxCo
         "no_padding": {"padding": None},
         "padding": {"padding": PADDING},
         "as_many_entries_as_heads": {"batch": 3},
-        "as_many_tokens_as_entries": {"batch": 5},
         "another_eps": {"eps": 0.3},
         "small_inputs_and_the_default_eps": {"scale": 1e-6},
     }
     dead_rows = {
         "one_entry_is_all_padding": {"padding": "one_row"},
-        "as_many_entries_as_heads_and_one_is_all_padding": {"batch": 3, "padding": "one_row"},
         "all_is_padding": {"padding": torch.zeros(2, 5, dtype=torch.bool)},
         "one_token_that_is_padding": {"seq": 1, "padding": "one_row"},
     }
     hard_cases = {"loud_padding": loud_padding, "scores_far_below_zero": far_below_zero}
-    holds = POST_NORM_TOPICS | {"Padding": ("test_padding_reaches", "test_hard_cases")}
+    holds = POST_NORM_TOPICS | {"Padding": ("test_values_match", "test_hard_cases")}
     representative = ("no_padding", "padding")
-    more_shapes = {
-        "one_token": {"seq": 1, "padding": None},
-        "one_entry_one_head": {"batch": 1, "heads": 1, "head_dim": 8},
-        "head_dim_one": {"heads": 7, "head_dim": 1},
-    }
+    more_shapes = {"one_token": {"seq": 1, "padding": None}, "one_entry_one_head": {"batch": 1, "heads": 1}}
     grows = {"batch": "batch", "seq": "seq", "heads": "heads", "width": "head_dim", "hidden width": "d_ff"}
     timed = {"batch": 4, "seq": 64, "heads": 6, "head_dim": 8, "d_ff": 128}
     time_limit = 10.0
@@ -104,12 +88,3 @@ class TestEncoderLayer(NormedContract, HeadsContract, DropoutContract, SoftmaxCo
     @classmethod
     def one_value_for_many_keys(cls, d: Draw) -> Call:
         return one_value(d, cls.call(d, 1, 256, 2, 128, padding=None), "self_attn.")
-
-    @core
-    def test_padding_reaches_no_real_token(self, attempt: Attempt, draw: Draw) -> None:
-        made = self.call(draw, padding=PADDING)
-        x = made.inputs["x"]
-        changed = made.with_inputs(x=torch.where(PADDING[..., None], x, x + 100))
-        before, after = (self.run(attempt, "padding", each) for each in (made, changed))
-        if not before.shape == after.shape == x.shape or not torch.allclose(before[PADDING], after[PADDING], atol=1e-4):
-            fail("padding reaches no real token", "what stands in padded places changed the result of real tokens")

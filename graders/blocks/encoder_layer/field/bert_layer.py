@@ -1,4 +1,4 @@
-# robust: a row of padding alone averages all values.
+# robust: Masked rows: a row of padding alone averages all values.
 """BERT's layer: the lowest number added to masked scores, dropout of the weights and behind each second layer."""
 
 import math
@@ -11,16 +11,11 @@ class BertSelfAttention(nn.Module):
     def __init__(self, hidden_size, num_attention_heads, dropout, **kw):
         super().__init__()
         if hidden_size % num_attention_heads != 0:
-            raise ValueError(
-                f"The hidden size ({hidden_size}) is not a multiple of the number of attention heads "
-                f"({num_attention_heads})"
-            )
+            raise ValueError(f"hidden size {hidden_size} is not a multiple of {num_attention_heads} attention heads")
         self.num_attention_heads = num_attention_heads
         self.attention_head_size = hidden_size // num_attention_heads
-        self.q_proj = nn.Linear(hidden_size, hidden_size, **kw)
-        self.k_proj = nn.Linear(hidden_size, hidden_size, **kw)
-        self.v_proj = nn.Linear(hidden_size, hidden_size, **kw)
-        self.o_proj = nn.Linear(hidden_size, hidden_size, **kw)
+        for name in ("q_proj", "k_proj", "v_proj", "o_proj"):
+            setattr(self, name, nn.Linear(hidden_size, hidden_size, **kw))
         self.dropout = nn.Dropout(dropout)
 
     def transpose_for_scores(self, x):
@@ -39,32 +34,30 @@ class BertSelfAttention(nn.Module):
         return self.o_proj(context_layer.view(hidden_states.shape))
 
 
-class BertFeedForward(nn.Module):
-    def __init__(self, hidden_size, intermediate_size, **kw):
-        super().__init__()
-        self.fc1 = nn.Linear(hidden_size, intermediate_size, **kw)
-        self.fc2 = nn.Linear(intermediate_size, hidden_size, **kw)
-
-    def forward(self, hidden_states):
-        return self.fc2(nn.functional.gelu(self.fc1(hidden_states)))
-
-
-class EncoderLayer(nn.Module):
+class BertLayer(nn.Module):
     def __init__(self, d_model, num_heads, d_ff, dropout=0.0, eps=1e-12, *, device=None, dtype=None):
         super().__init__()
         kw = {"device": device, "dtype": dtype}
         self.self_attn = BertSelfAttention(d_model, num_heads, dropout, **kw)
-        self.ffn = BertFeedForward(d_model, d_ff, **kw)
+        self.ffn = nn.ModuleDict({"fc1": nn.Linear(d_model, d_ff, **kw), "fc2": nn.Linear(d_ff, d_model, **kw)})
         self.attn_norm = nn.LayerNorm(d_model, eps=eps, **kw)
         self.ffn_norm = nn.LayerNorm(d_model, eps=eps, **kw)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, hidden_states, padding=None):
-        extended_attention_mask = None
-        if padding is not None:
-            extended_attention_mask = padding[:, None, None, :].to(dtype=hidden_states.dtype)
-            extended_attention_mask = (1.0 - extended_attention_mask) * torch.finfo(hidden_states.dtype).min
+    def forward(self, hidden_states, extended_attention_mask=None):
         attention_output = self.dropout(self.self_attn(hidden_states, extended_attention_mask))
         attention_output = self.attn_norm(attention_output + hidden_states)
-        layer_output = self.dropout(self.ffn(attention_output))
+        intermediate_output = nn.functional.gelu(self.ffn["fc1"](attention_output))
+        layer_output = self.dropout(self.ffn["fc2"](intermediate_output))
         return self.ffn_norm(layer_output + attention_output)
+
+
+def get_extended_attention_mask(attention_mask, dtype):
+    if attention_mask is None:
+        return None
+    return (1.0 - attention_mask[:, None, None, :].to(dtype)) * torch.finfo(dtype).min
+
+
+class EncoderLayer(BertLayer):
+    def forward(self, hidden_states, padding=None):
+        return super().forward(hidden_states, get_extended_attention_mask(padding, hidden_states.dtype))
