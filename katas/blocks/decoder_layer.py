@@ -67,7 +67,7 @@ from torch import Tensor, nn
 class DecoderLayer(nn.Module):
     """Causal self-attention, cross-attention on a memory, feed-forward: each added, then normalized.
 
-    Scores, softmax and norms are computed in float32 at least. Raises ValueError if the heads do not divide d_model.
+    Softmax and norms are computed in float32 at least. Raises ValueError if the heads do not divide d_model.
     Vaswani et al. 2017, arXiv:1706.03762, section 3.1.
     """
 

@@ -86,9 +86,13 @@ from torch import Tensor, nn
 
 # %%
 ### BEGIN SOLUTION
+def split_heads(x: Float[Tensor, "batch seq d_model"], num_heads: int) -> Float[Tensor, "batch heads seq head_dim"]:
+    return x.unflatten(-1, (num_heads, -1)).transpose(-3, -2)
+
+
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model: int, num_heads: int, *, device=None, dtype=None):
-        if num_heads < 1 or d_model % num_heads != 0:
+        if d_model % num_heads != 0:
             raise ValueError(f"d_model {d_model} is not a multiple of num_heads {num_heads}")
         super().__init__()
         self.num_heads = num_heads
@@ -100,24 +104,22 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "batch q_len d_model"],
-        context: Float[Tensor, "batch k_len d_model"],
-        mask: Bool[Tensor, "#batch #heads #q_len k_len"] | None = None,
+        source: Float[Tensor, "batch k_len d_model"],
+        mask: Bool[Tensor, "#batch #heads #q_len k_len"] | None,
     ) -> Float[Tensor, "batch q_len d_model"]:
-        acc = torch.promote_types(x.dtype, torch.float32)
-        q = self.split_heads(self.q_proj(x)).to(acc)
-        k = self.split_heads(self.k_proj(context)).to(acc)
-        v = self.split_heads(self.v_proj(context)).to(acc)
+        q = split_heads(self.q_proj(x), self.num_heads)
+        k = split_heads(self.k_proj(source), self.num_heads)
+        v = split_heads(self.v_proj(source), self.num_heads)
+        acc = torch.promote_types(q.dtype, torch.float32)
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
         if mask is not None:
-            scores = scores.masked_fill(~mask, torch.finfo(acc).min)
-        weights = torch.softmax(scores, dim=-1)
+            scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+        weights = F.softmax(scores, dim=-1, dtype=acc).to(q.dtype)
         if mask is not None:
             weights = weights.masked_fill(~mask, 0.0)
-        heads = (weights @ v).to(x.dtype)
-        return self.o_proj(heads.transpose(-3, -2).flatten(-2))
-
-    def split_heads(self, x: Float[Tensor, "batch seq d_model"]) -> Float[Tensor, "batch heads seq head_dim"]:
-        return x.unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
+        heads = weights @ v
+        merged = heads.transpose(-3, -2).flatten(-2)
+        return self.o_proj(merged)
 
 
 class FeedForward(nn.Module):
@@ -128,7 +130,9 @@ class FeedForward(nn.Module):
         self.fc2 = nn.Linear(d_ff, d_model, device=device, dtype=dtype)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        return self.fc2(self.dropout(F.gelu(self.fc1(x))))
+        hidden = F.gelu(self.fc1(x))
+        hidden = self.dropout(hidden)
+        return self.fc2(hidden)
 
 
 ### END SOLUTION
@@ -138,7 +142,7 @@ class FeedForward(nn.Module):
 class DecoderLayer(nn.Module):
     """Causal self-attention, cross-attention on a memory, feed-forward: each added, then normalized.
 
-    Scores, softmax and norms are computed in float32 at least. Raises ValueError if the heads do not divide d_model.
+    Softmax and norms are computed in float32 at least. Raises ValueError if the heads do not divide d_model.
     Vaswani et al. 2017, arXiv:1706.03762, section 3.1.
     """
 
@@ -237,7 +241,7 @@ class DecoderLayer(nn.Module):
 # ### How many GFLOPs does its cross-attention take for `seq` target tokens over `mem_len` of memory at width `d`?
 #
 # - Projections of queries and output $4 n d^2$, of the memory $4 m d^2$, scores and means $4 n m d$.
-# - The scores take $4 H n m$ bytes in float32, not $(n + m)^2$ as in one sequence.
+# - The scores take $2 H n m$ bytes in bfloat16, not $(n + m)^2$ as in one sequence.
 # - In decoding each step reads the keys and values of the whole memory: memory-bound. Shared key heads shrink that too.
 #
 # Answer: `(4 * seq * d**2 + 4 * mem_len * d**2 + 4 * seq * mem_len * d) / 1e9` GFLOPs, within 10 %. Settings: `seq` 64,
@@ -254,12 +258,3 @@ class DecoderLayer(nn.Module):
 # - Added to a frozen language model, with a gate that starts at 0, it changes nothing at first.
 #
 # Source: Wang et al. 2022, arXiv:2204.05832; Alayrac et al. 2022, section 2.2, arXiv:2204.14198.
-#
-# ### How would you test it?
-#
-# - Change a later target token: earlier results stay. Change any memory token: all results move.
-# - Different lengths of target and memory: otherwise swapped axes go unseen.
-# - Permute the memory: nothing changes, for there is no order in the layer itself.
-# - Step by step with caches against the whole target at once.
-#
-# Source: Vaswani et al. 2017, section 3.1, arXiv:1706.03762.
