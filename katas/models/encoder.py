@@ -64,7 +64,7 @@ from torch import Tensor, nn
 class TransformerEncoder(nn.Module):
     """BERT without its heads: learned positions, post-norm layers, every token sees every real token.
 
-    Scores, softmax and norms are computed in float32 at least. Raises ValueError for heads that do not divide, and for
+    Softmax and norms are computed in float32 at least. Raises ValueError for heads that do not divide, and for
     more than max_len tokens. Devlin et al. 2018, arXiv:1810.04805.
     """
 

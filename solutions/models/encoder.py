@@ -85,9 +85,13 @@ from torch import Tensor, nn
 EPS = 1e-12
 
 
+def split_heads(x: Float[Tensor, "batch seq d_model"], num_heads: int) -> Float[Tensor, "batch heads seq head_dim"]:
+    return x.unflatten(-1, (num_heads, -1)).transpose(-3, -2)
+
+
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model: int, num_heads: int, *, device=None, dtype=None):
-        if num_heads < 1 or d_model % num_heads != 0:
+        if d_model % num_heads != 0:
             raise ValueError(f"d_model {d_model} is not a multiple of num_heads {num_heads}")
         super().__init__()
         self.num_heads = num_heads
@@ -97,26 +101,21 @@ class MultiHeadAttention(nn.Module):
         self.o_proj = nn.Linear(d_model, d_model, device=device, dtype=dtype)
 
     def forward(
-        self,
-        x: Float[Tensor, "batch q_len d_model"],
-        context: Float[Tensor, "batch k_len d_model"],
-        mask: Bool[Tensor, "#batch #heads #q_len k_len"] | None = None,
-    ) -> Float[Tensor, "batch q_len d_model"]:
-        acc = torch.promote_types(x.dtype, torch.float32)
-        q = self.split_heads(self.q_proj(x)).to(acc)
-        k = self.split_heads(self.k_proj(context)).to(acc)
-        v = self.split_heads(self.v_proj(context)).to(acc)
+        self, x: Float[Tensor, "batch seq d_model"], mask: Bool[Tensor, "batch 1 1 seq"] | None
+    ) -> Float[Tensor, "batch seq d_model"]:
+        q = split_heads(self.q_proj(x), self.num_heads)
+        k = split_heads(self.k_proj(x), self.num_heads)
+        v = split_heads(self.v_proj(x), self.num_heads)
+        acc = torch.promote_types(q.dtype, torch.float32)
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
         if mask is not None:
-            scores = scores.masked_fill(~mask, torch.finfo(acc).min)
-        weights = torch.softmax(scores, dim=-1)
+            scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+        weights = F.softmax(scores, dim=-1, dtype=acc).to(q.dtype)
         if mask is not None:
             weights = weights.masked_fill(~mask, 0.0)
-        heads = (weights @ v).to(x.dtype)
-        return self.o_proj(heads.transpose(-3, -2).flatten(-2))
-
-    def split_heads(self, x: Float[Tensor, "batch seq d_model"]) -> Float[Tensor, "batch heads seq head_dim"]:
-        return x.unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
+        heads = weights @ v
+        merged = heads.transpose(-3, -2).flatten(-2)
+        return self.o_proj(merged)
 
 
 class FeedForward(nn.Module):
@@ -127,7 +126,9 @@ class FeedForward(nn.Module):
         self.fc2 = nn.Linear(d_ff, d_model, device=device, dtype=dtype)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        return self.fc2(self.dropout(F.gelu(self.fc1(x))))
+        hidden = F.gelu(self.fc1(x))
+        hidden = self.dropout(hidden)
+        return self.fc2(hidden)
 
 
 class EncoderLayer(nn.Module):
@@ -140,7 +141,7 @@ class EncoderLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "batch seq d_model"], mask: Tensor | None) -> Float[Tensor, "batch seq d_model"]:
-        x = self.attn_norm(x + self.dropout(self.self_attn(x, x, mask)))
+        x = self.attn_norm(x + self.dropout(self.self_attn(x, mask)))
         x = self.ffn_norm(x + self.dropout(self.ffn(x)))
         return x
 
@@ -152,7 +153,7 @@ class EncoderLayer(nn.Module):
 class TransformerEncoder(nn.Module):
     """BERT without its heads: learned positions, post-norm layers, every token sees every real token.
 
-    Scores, softmax and norms are computed in float32 at least. Raises ValueError for heads that do not divide, and for
+    Softmax and norms are computed in float32 at least. Raises ValueError for heads that do not divide, and for
     more than max_len tokens. Devlin et al. 2018, arXiv:1810.04805.
     """
 
@@ -239,14 +240,6 @@ class TransformerEncoder(nn.Module):
 # - Of the chosen, some stay or are replaced at random, so that the model cannot ignore tokens that are not hidden.
 #
 # Source: Devlin et al. 2018, section 3.1, arXiv:1810.04805.
-#
-# ### How is a sentence read off?
-#
-# - From a first token that stands for the whole, or by the mean over real tokens.
-# - Untuned, both are poor vectors for search. Training on pairs makes them good.
-# - The mean must leave out padding. Forgetting that makes the vector depend on the batch.
-#
-# Source: Reimers, Gurevych 2019, arXiv:1908.10084.
 #
 # ### How many million weights do `layers` such layers of width `d` have, with `d_ff` = 4 · d and without embeddings?
 #

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from dojo.contracts import Attempt, Call, Draw, DropoutContract, HeadsContract, NormedContract, oracles
 from dojo.contracts.attention import SoftmaxContract, one_value, very_large_scores
-from dojo.contracts.checks.assertions import assert_raises, fail
-from dojo.contracts.harness import core, robust
+from dojo.contracts.checks.assertions import assert_raises
+from dojo.contracts.harness import robust
 from dojo.contracts.layers import POST_NORM_TOPICS, very_low_scores
 
 PADDING = torch.tensor([[True, True, False, True, False], [True, True, True, True, True]])
@@ -44,16 +44,13 @@ class TestTransformerEncoder(NormedContract, HeadsContract, DropoutContract, Sof
     cases = {
         "one_layer": {"padding": None},
         "as_long_as_allowed": {"seq": 14, "padding": None},
-        "as_many_tokens_as_entries": {"batch": 5, "padding": None},
         "padding": {"padding": PADDING},
         "two_layers_and_padding": {"batch": 3, "layers": 2},
         "small_embeddings": {"scale": 1e-6, "padding": None},
         "int32_tokens": {"dtype": torch.int32, "padding": None},
-        "the_same_token_again_and_again": {"ids": torch.tensor([[3, 3, 3, 5, 3], [0, 12, 0, 12, 12]])},
     }
     dead_rows = {
         "one_entry_is_all_padding": {"layers": 2, "padding": "one_row"},
-        "one_of_three_entries_is_all_padding": {"batch": 3, "padding": "one_row"},
         "all_is_padding": {"padding": torch.zeros(2, 5, dtype=torch.bool)},
     }
     hard_cases = {
@@ -61,7 +58,7 @@ class TestTransformerEncoder(NormedContract, HeadsContract, DropoutContract, Sof
         "very_large_scores": lambda d: very_large_scores(TestTransformerEncoder.call(d, padding=PADDING), 1000),
     }
     holds = POST_NORM_TOPICS | {
-        "Padding": ("test_padding_reaches", "test_hard_cases"),
+        "Padding": ("test_values_match", "test_hard_cases"),
         "Errors": ("test_heads_must", "test_longer_sequences"),
     }
     representative = ("two_layers_and_padding", "padding")
@@ -82,13 +79,13 @@ class TestTransformerEncoder(NormedContract, HeadsContract, DropoutContract, Sof
     @classmethod
     def call(
         cls, d: Draw, batch: int = 2, seq: int = 5, vocab: int = 13, layers: int = 1, heads: int = 3, head_dim: int = 4,
-        d_ff: int = 7, longest: int = 14, scale: float = 1.0, ids: Tensor | None = None,
-        padding: Tensor | str | None = "drawn", dtype: torch.dtype = torch.int64, **init: float,
+        d_ff: int = 7, longest: int = 14, scale: float = 1.0, padding: Tensor | str | None = "drawn",
+        dtype: torch.dtype = torch.int64, **init: float,
     ) -> Call:  # fmt: skip
         """Embeddings and positions of this scale; `one_row` of drawn padding has no real token."""
         sizes = (vocab, heads * head_dim, layers, heads, d_ff, longest)
         init = dict(zip(cls.signature.init, sizes, strict=False)) | init
-        inputs = {"token_ids": d.integers(0, vocab, batch, seq, dtype=dtype) if ids is None else ids}
+        inputs = {"token_ids": d.integers(0, vocab, batch, seq, dtype=dtype)}
         if padding is not None:
             drawn = isinstance(padding, str)
             inputs["padding"] = d.mask(batch, seq, dead_row=padding == "one_row") if drawn else padding
@@ -110,15 +107,6 @@ class TestTransformerEncoder(NormedContract, HeadsContract, DropoutContract, Sof
     def one_value_for_many_keys(cls, d: Draw) -> Call:
         made = cls.call(d, 1, 256, heads=2, head_dim=128, longest=256, padding=None)
         return one_value(d, made, "layers.0.self_attn.")
-
-    @core
-    def test_padding_reaches_no_real_token(self, attempt: Attempt, draw: Draw) -> None:
-        made = self.call(draw, layers=2, padding=PADDING)
-        ids = made.inputs["token_ids"]
-        changed = made.with_inputs(token_ids=torch.where(PADDING, ids, (ids + 1) % 13))
-        one, other = (self.run(attempt, "padding", each) for each in (made, changed))
-        if not one.shape == other.shape == (2, 5, 12) or not torch.allclose(one[PADDING], other[PADDING], atol=1e-4):
-            fail("padding reaches no real token", "other ids in padded places changed the result of real tokens")
 
     @robust
     def test_longer_sequences_than_allowed_are_refused(self, attempt: Attempt, draw: Draw) -> None:

@@ -1,69 +1,7 @@
-# robust: a row of padding alone averages all values, and too long a sequence is an IndexError of the table.
+# robust: Masked rows, Errors: a row of padding alone averages all values, and too long a sequence is an IndexError.
 """BERT as Hugging Face wrote it before fused attention."""
 
-import math
-
-import torch
-from torch import nn
-
-
-class BertSelfAttention(nn.Module):
-    def __init__(self, hidden_size, num_attention_heads, dropout, **kw):
-        super().__init__()
-        if hidden_size % num_attention_heads != 0:
-            raise ValueError(
-                f"The hidden size ({hidden_size}) is not a multiple of the number of attention heads "
-                f"({num_attention_heads})"
-            )
-        self.num_attention_heads = num_attention_heads
-        self.attention_head_size = hidden_size // num_attention_heads
-        self.q_proj = nn.Linear(hidden_size, hidden_size, **kw)
-        self.k_proj = nn.Linear(hidden_size, hidden_size, **kw)
-        self.v_proj = nn.Linear(hidden_size, hidden_size, **kw)
-        self.o_proj = nn.Linear(hidden_size, hidden_size, **kw)
-        self.dropout = nn.Dropout(dropout)
-
-    def transpose_for_scores(self, x):
-        return x.view(*x.shape[:-1], self.num_attention_heads, self.attention_head_size).permute(0, 2, 1, 3)
-
-    def forward(self, hidden_states, attention_mask=None):
-        query_layer = self.transpose_for_scores(self.q_proj(hidden_states))
-        key_layer = self.transpose_for_scores(self.k_proj(hidden_states))
-        value_layer = self.transpose_for_scores(self.v_proj(hidden_states))
-        attention_scores = torch.matmul(query_layer, key_layer.transpose(-1, -2))
-        attention_scores = attention_scores / math.sqrt(self.attention_head_size)
-        if attention_mask is not None:
-            attention_scores = attention_scores + attention_mask
-        attention_probs = self.dropout(nn.functional.softmax(attention_scores, dim=-1))
-        context_layer = torch.matmul(attention_probs, value_layer).permute(0, 2, 1, 3).contiguous()
-        return self.o_proj(context_layer.view(hidden_states.shape))
-
-
-class BertFeedForward(nn.Module):
-    def __init__(self, hidden_size, intermediate_size, **kw):
-        super().__init__()
-        self.fc1 = nn.Linear(hidden_size, intermediate_size, **kw)
-        self.fc2 = nn.Linear(intermediate_size, hidden_size, **kw)
-
-    def forward(self, hidden_states):
-        return self.fc2(nn.functional.gelu(self.fc1(hidden_states)))
-
-
-class BertLayer(nn.Module):
-    def __init__(self, d_model, num_heads, d_ff, dropout=0.0, eps=1e-12, *, device=None, dtype=None):
-        super().__init__()
-        kw = {"device": device, "dtype": dtype}
-        self.self_attn = BertSelfAttention(d_model, num_heads, dropout, **kw)
-        self.ffn = BertFeedForward(d_model, d_ff, **kw)
-        self.attn_norm = nn.LayerNorm(d_model, eps=eps, **kw)
-        self.ffn_norm = nn.LayerNorm(d_model, eps=eps, **kw)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, hidden_states, extended_attention_mask=None):
-        attention_output = self.dropout(self.self_attn(hidden_states, extended_attention_mask))
-        attention_output = self.attn_norm(attention_output + hidden_states)
-        layer_output = self.dropout(self.ffn(attention_output))
-        return self.ffn_norm(layer_output + attention_output)
+# with blocks/encoder_layer/bert_layer
 
 
 class BertEmbeddings(nn.Module):
@@ -74,11 +12,8 @@ class BertEmbeddings(nn.Module):
 
 
 class TransformerEncoder(BertEmbeddings):
-    def __init__(
-        self, vocab_size, d_model, num_layers, num_heads, d_ff, max_len, dropout=0.0, *, device=None, dtype=None
-    ):
+    def __init__(self, vocab_size, d_model, num_layers, num_heads, d_ff, max_len, dropout=0.0, **kw):
         super().__init__()
-        kw = {"device": device, "dtype": dtype}
         self.token_embedding = nn.Embedding(vocab_size, d_model, **kw)
         self.position_embedding = nn.Embedding(max_len, d_model, **kw)
         self.embedding_norm = nn.LayerNorm(d_model, eps=1e-12, **kw)
@@ -87,10 +22,7 @@ class TransformerEncoder(BertEmbeddings):
 
     def forward(self, input_ids, padding=None):
         hidden_states = self.embed(input_ids)
-        extended_attention_mask = None
-        if padding is not None:
-            extended_attention_mask = padding[:, None, None, :].to(dtype=hidden_states.dtype)
-            extended_attention_mask = (1.0 - extended_attention_mask) * torch.finfo(hidden_states.dtype).min
+        extended_attention_mask = get_extended_attention_mask(padding, hidden_states.dtype)
         for layer_module in self.layers:
             hidden_states = layer_module(hidden_states, extended_attention_mask)
         return hidden_states
