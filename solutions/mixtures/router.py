@@ -148,9 +148,9 @@ def biased_route(
 # Groups stand for nodes: a token that stays within `top_groups` of them crosses fewer links in the all-to-all. What is
 # left out gets $-\infty$: with biases below $-1$ every sum is negative, and a 0 would beat them all.
 #
-# **What it costs.** Nothing beside the experts: with 256 experts a softmax and a `topk` of 256 numbers a token, both
-# memory-bound, against 44 million weights of each DeepSeek-V3 expert. In float32 the probabilities of 16,384 tokens
-# take 17 MB. What costs is an imbalance: the busiest expert sets the latency of the layer.
+# **What it costs.** Little beside the experts: with the 256 of DeepSeek-V3 the logits take 3.7 MFLOPs a token, each
+# chosen expert 88. Softmax and `topk` are memory-bound; in float32 the probabilities of 16,384 tokens take 17 MB. What
+# costs is an imbalance: the busiest expert sets the latency of the layer.
 #
 # ## The other formulation
 #
