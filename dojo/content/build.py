@@ -28,8 +28,8 @@ def notebook(stub: str) -> NotebookNode:
     node.nbformat, node.nbformat_minor = 4, 5
     for index, cell in enumerate(node.cells):
         cell.id = f"{index:02d}-{files.digest(cell.source)[:8]}"
+    node.metadata.setdefault("kernelspec", {"display_name": "Python 3", "language": "python", "name": "python3"})
     if not split(stub)[0]:
-        node.metadata["kernelspec"] = {"display_name": "Python 3", "language": "python", "name": "python3"}
         node.metadata["jupytext"] = {"notebook_metadata_filter": "-all"}  # Jupyter must not give the script a header
     else:
         node.metadata.pop("jupytext", None)

@@ -1,15 +1,6 @@
 # %% [markdown]
 # # PPO's losses
 #
-#
-# **Builds on** kl_estimators. **Sources:** Schulman et al. 2017: Proximal Policy Optimization Algorithms,
-# [arXiv:1707.06347](https://arxiv.org/abs/1707.06347).
-#
-# House rules hold: docs/house_rules.md.
-
-# %% [markdown]
-# # PPO's losses
-#
 # $$\ell^{\pi}_t = -\min\big(\rho_t A_t,\ \mathrm{clamp}(\rho_t,\, 1 - c,\, 1 + c)\, A_t\big), \qquad
 # \rho_t = e^{\log \pi(a_t) - \log \pi_{old}(a_t)}$$
 #
@@ -26,6 +17,11 @@
 # **Example.** `clip` 0.2. A ratio of 1.5 with $A = 1$ loses `-1.2`, without a gradient: it has moved far enough. With
 # $A = -1$ it loses `1.5`, with a gradient of `1.5` for `logp`: it went the wrong way and is called back. A ratio of
 # 0.5 loses `-0.5` (gradient `-0.5`) with $A = 1$ and `0.8` (none) with $A = -1$.
+#
+# **Builds on** kl_estimators. **Sources:** Schulman et al. 2017: Proximal Policy Optimization Algorithms,
+# [arXiv:1707.06347](https://arxiv.org/abs/1707.06347).
+#
+# House rules hold: docs/house_rules.md.
 
 # %% [markdown] tags=["contract"]
 # <details><summary>Contract: Padding, Bounds, Constants</summary>

@@ -20,9 +20,6 @@
 # %% [markdown]
 # # PPO's losses
 #
-# %% [markdown]
-# # PPO's losses
-#
 # $$\ell^{\pi}_t = -\min\big(\rho_t A_t,\ \mathrm{clamp}(\rho_t,\, 1 - c,\, 1 + c)\, A_t\big), \qquad
 # \rho_t = e^{\log \pi(a_t) - \log \pi_{old}(a_t)}$$
 #
