@@ -3,32 +3,13 @@
 #
 # $$y = \frac{x - \mu_c}{\sqrt{\sigma_c^2 + \varepsilon}} \cdot w_c + b_c$$
 #
-# Each feature $c$ is shifted to mean 0 and scaled to variance 1 over the whole batch. In training $\mu_c$ and
-# $\sigma_c^2$ are those of the batch, in evaluation those that training has gathered.
+# Each feature $c$ is shifted to mean 0 and scaled to variance 1: in training by mean and variance of the batch, over
+# all axes but axis 1, in evaluation by those that training has gathered.
 #
 # **Write** `BatchNorm(num_features, eps=1e-5, momentum=0.1, *, device=None, dtype=None)` with `forward(x)`, from
-# `(batch, features, ...)` to the same shape: no, one or more axes behind the features.
-#
-# - **Training**: mean and variance run over all axes but axis 1. The variance is **biased**, divided by $n$, the count
-#   of values of a feature. $\varepsilon$ is `eps`, and stands inside the root.
-# - **Running statistics**: each call in training makes `running = (1 - momentum) * running + momentum * batch`, once,
-#   with or without gradients. The variance that enters here is **unbiased**, divided by $n - 1$.
-# - **Evaluation** normalises with the running statistics and leaves them as they are.
-# - **Parameters**, and no others: `weight`, ones, and `bias`, zeros, both of shape `(num_features,)`.
-# - **Buffers**: `running_mean`, zeros, and `running_var`, ones, both of shape `(num_features,)` and both in the state
-#   dict. Batches are not counted.
-# - **Gradients** flow to `x`, `weight` and `bias`, in training through mean and variance too. Running statistics have
-#   no graph.
-# - **Accuracy**: result and running statistics are accurate even when the mean is $10^4$ times the spread.
-# - **Dtype.** The result has the dtype of the input. With float16 or bfloat16 inputs, mean, variance and division are
-#   computed in float32. Before weight and bias the normalised values may be rounded once more. float64 in, float64 out;
-#   float32 accuracy is enough.
-# - **Running statistics' dtype** is the module's. In half precision they are updated in float32 and rounded once.
-# - **Inputs are not modified**, and may be non-contiguous or expanded. No loops.
-# - **A `ValueError`** whose message holds the values, before running statistics move: `x` with fewer than two axes,
-#   with another number of features, or in training with a single value of each feature.
-# - **Not graded:** empty batches, an `x` of another dtype than `weight`, and arguments that make no sense, such as an
-#   `eps` below 0.
+# `(batch, features, ...)` to the same shape. All that it holds has shape `(num_features,)`: the parameters `weight`,
+# ones at first, and `bias`, zeros; the buffers `running_mean`, zeros, and `running_var`, ones. Each call in training
+# makes `running = (1 - momentum) * running + momentum * batch`.
 #
 # Not allowed: `nn.BatchNorm1d` and its kin, `F.batch_norm`, and instance, group and layer norms.
 #
@@ -41,13 +22,26 @@
 #
 # House rules hold: docs/house_rules.md.
 
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Running statistics, No graph, Large means, Half precision, Errors</summary>
+#
+# - **Running statistics.** They move once in each call in training, with or without gradients, never in evaluation. The
+#   variance that enters is unbiased, divided by $n - 1$, as in torch and in the paper, and has no `eps`; what $x$ is
+#   divided by is biased. $n$ counts all values of a feature.
+# - **No graph.** Running statistics have none. Gradients flow through those of the batch.
+# - **Large means.** Running statistics stay accurate where the mean is $10^4$ times the spread.
+# - **Half precision.** Statistics in float32. Running ones have the module's dtype, and are updated in float32.
+# - **Errors.** In training a single value of each feature, or another number of features.
+#
+# </details>
+
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
 # import statistics
 #
 # values, momentum = [1.0, 3.0], 0.1
 # mean, spread = statistics.mean(values), statistics.pstdev(values)
-# print("normalised", [(v - mean) / spread for v in values])
+# print("normalized", [(v - mean) / spread for v in values])
 # print("running mean", (1 - momentum) * 0 + momentum * mean)
 # print("running variance", (1 - momentum) * 1 + momentum * statistics.variance(values))
 
@@ -59,10 +53,9 @@ from torch import Tensor, nn
 
 # %%
 class BatchNorm(nn.Module):
-    """(x - mean) / sqrt(variance + eps) · weight + bias for each feature, over all axes but 1, in float32 at least.
+    """(x - mean) / sqrt(variance + eps) · weight + bias for each feature, over all axes but 1.
 
-    In training mean and biased variance are the batch's, and move the running ones; in evaluation they are the running
-    ones. Ioffe, Szegedy 2015, arXiv:1502.03167.
+    Mean and biased variance are the batch's in training, the running ones in evaluation. arXiv:1502.03167.
     """
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, *, device=None, dtype=None):
@@ -71,8 +64,7 @@ class BatchNorm(nn.Module):
     def forward(self, x: Float[Tensor, "batch features *place"]) -> Float[Tensor, "batch features *place"]:
         """Each feature of x with mean 0 and variance 1, then scaled and shifted.
 
-        Raises:
-            ValueError: x has another number of features or fewer than two axes, or in training one value of each.
+        Raises ValueError if x has another number of features, or in training one value of each.
         """
         raise NotImplementedError
 
