@@ -70,6 +70,7 @@ class TestCrossEntropy(RoundedOnceContract):
         "a_batch": {},
         "some_ignored": {"ignored": 0.5},
         "another_ignore_index": {"ignored": 0.5, "ignore_index": -1},
+        "a_sure_model": {"margin": 9.0, "scale": 0.3},
         "a_sequence_with_a_z_loss": {"shape": (2, 3), "ignored": 0.3, "scale": 3.0, **BOTH},
     }
     hard_cases = {"the_padding_ignored": {"shape": (12,), "vocab": 4, "ignore_index": 2, "ignored": 0.3}}
@@ -79,16 +80,20 @@ class TestCrossEntropy(RoundedOnceContract):
     @classmethod
     def call(
         cls, d: Draw, shape: tuple = (5,), vocab: int = 7, ignored: float = 0.0, scale: float = 2.0,
-        offset: float = 0.0, **settings: float,
+        offset: float = 0.0, margin: float = 0.0, **settings: float,
     ) -> Call:  # fmt: skip
-        """Normal logits and random targets, of which about a share is ignored: the last is, and the first never."""
+        """Normal logits and random targets, of which about a share is ignored: the last is, and the first never.
+
+        By a margin logits of targets are larger: of a loss near 0 little is left where the sum is rounded to bfloat16.
+        """
         targets = d.integers(0, vocab, *shape)
+        logits = offset + d.normal(*shape, vocab, scale=scale) + margin * F.one_hot(targets, vocab)
         if ignored:
             gone = (d.uniform(*shape) < ignored).flatten()
             gone[0], gone[-1] = False, True
             targets = targets.masked_fill(gone.view(shape), int(settings.get("ignore_index", -100)))
             targets.view(-1)[0] = 0
-        return Call({"logits": offset + d.normal(*shape, vocab, scale=scale), "targets": targets, **settings})
+        return Call({"logits": logits, "targets": targets, **settings})
 
     @core
     def test_smoothing_spreads_over_all_classes(self, attempt: Attempt, draw: Draw) -> None:
