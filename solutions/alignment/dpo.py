@@ -129,9 +129,9 @@ def dpo_loss(
 #
 # `logsigmoid` is $\min(m, 0) - \ln(1 + e^{-|m|})$; the sigmoid itself is 0 in float32 below $-89$, its log infinite.
 #
-# **What it costs.** Four forward passes, two of them with a backward, and two models in memory. The logits dominate:
-# with the 128,256 tokens of Llama 3 they take 0.51 MB a token in float32, 1.05 GB for a pair of 1,024 tokens each and
-# one model, and `log_softmax` as much again for its backward. Labs chunk the sequence.
+# **What it costs.** Four forward passes of $2N$ FLOPs a token, two of them with a backward of $4N$, and two models in
+# memory. The logits dominate: with the 128,256 tokens of Llama 3 they take 0.51 MB a token in float32, 1.05 GB for a
+# pair of 1,024 tokens each and one model, and `log_softmax` as much again for its backward. Labs chunk the sequence.
 #
 # ## The other formulation
 #
