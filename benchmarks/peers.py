@@ -29,6 +29,15 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(["scaled_dot_product_attention", "MultiHeadAttention", "MultiQueryAttention"], _SCORES),
     **dict.fromkeys(["GroupedQueryAttention", "CausalSelfAttention", "PreNormBlock", "PostNormBlock"], _SCORES),
     **dict.fromkeys(["EncoderLayer", "DecoderLayer", "TransformerEncoder", "Seq2SeqTransformer"], _SCORES),
+    **dict.fromkeys(["CachedAttention", "attention_with_sinks"], _SCORES),
+    **dict.fromkeys(["flash_attention", "attention_backward", "cross_entropy", "BatchNorm", "conv2d"], _FUSED),
+    "window_mask": "three comparisons, spelled out, for one triangle less another",
+    "KVCache": "microseconds: a view and its bounds",
+    "AdamW": "the peer is foreach, which takes all parameters in one kernel",
+    **dict.fromkeys(["clip_by_global_norm", "accumulate_gradients"], "the peer is foreach, whose norm is private"),
+    "clip_loss": "small tensors, and casts that half precision needs",
+    **dict.fromkeys(["ppo_loss", "value_loss", "grpo_loss"], "one `where` more, so that padding may hold nan"),
+    "group_advantages": "casts that half precision needs",
 }
 
 
