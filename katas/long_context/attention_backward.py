@@ -4,28 +4,13 @@
 # $$P = e^{S - \mathrm{lse}}, \qquad D_i = dO_i \cdot O_i, \qquad dV = P^\top dO, \qquad
 # dS = P \circ (dO\, V^\top - D), \qquad dQ = \frac{dS\, K}{\sqrt{d_k}}, \qquad dK = \frac{dS^\top Q}{\sqrt{d_k}}$$
 #
-# What every attention kernel does on its way back: no weights were kept, only `out` and `lse`, and the weights are made
-# again from those. $S = Q K^\top / \sqrt{d_k}$.
+# What every attention kernel does in backward: the forward pass kept no weights, only `out` and `lse`, the logarithm of
+# each row's sum of exponentials, and the weights are recomputed from it. $S = Q K^\top / \sqrt{d_k}$.
 #
-# **Write** `attention_backward(q, k, v, out, lse, grad_out, causal=False)`. `q` has shape `(..., s, d_k)`, `k` has
-# `(..., t, d_k)` and `v` has `(..., t, d_v)`; `out` and `grad_out` have `(..., s, d_v)`, `lse` has `(..., s)`. What
-# stands for `...` is the same in all of them. The results are a tuple `(grad_q, grad_k, grad_v)`, of the shapes of `q`,
-# `k` and `v`, by the formulas above.
-#
-# - **`causal`** lets the last query see all keys, the query before it all but one, and so on: query $i$ sees key $j$
-#   where $j \le t - s + i$. Hidden entries of $P$ are 0, even where their scores are so far above `lse` that the
-#   exponential overflows.
-# - **`out` and `lse`** are taken as they are given. They may come from more keys than these, as where the keys are
-#   split over devices: rows of $P$ then sum to less than 1. Nor need `lse` be above the scores. The formulas hold all
-#   the same.
-# - **No graph.** The results carry none, whatever the inputs do. `torch.no_grad` and `detach` are allowed; the
-#   grad mode is left as it was.
-# - **Dtype.** The results have the dtype of `q`. `lse` is float32 where the others are float16 or bfloat16, and is not
-#   to be rounded. Exponentials and sums are float32; scores, weights and $dS$ may be rounded to the dtype of the inputs
-#   before a product. float64 in, float64 out; float32 accuracy is enough.
-# - **Inputs are not modified**, and may be non-contiguous or expanded. No loops; matrices of $s \cdot t$ are allowed.
-# - **A `ValueError`** whose message holds both lengths: `causal` with fewer keys than queries.
-# - **Not graded:** no keys or no queries at all, leading axes that broadcast.
+# **Write** `attention_backward(q, k, v, out, lse, grad_out, causal=False)`, which gives a tuple
+# `(grad_q, grad_k, grad_v)`. `q` has shape `(..., s, d_k)`, `k` `(..., t, d_k)` and `v` `(..., t, d_v)`; `out` and
+# `grad_out` have `(..., s, d_v)`, `lse` has `(..., s)`. What stands for `...` is the same in all of them. Matrices of
+# $s \cdot t$ are allowed.
 #
 # Not allowed: autograd in any form (`torch.autograd`, `torch.func`, `.backward()`), `softmax`, fused attention.
 #
@@ -39,6 +24,18 @@
 # [arXiv:2205.14135](https://arxiv.org/abs/2205.14135).
 #
 # House rules hold: docs/house_rules.md.
+
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Causal, Split keys, Half precision</summary>
+#
+# - **Causal.** Query $i$ sees key $j$ where $j \le t - s + i$: the last query sees all keys. Hidden keys have no
+#   influence, however large or small the scores are.
+# - **Split keys.** `out` and `lse` may come from more keys than these, as in ring attention: rows of $P$ then sum to
+#   less than 1, and the formulas hold all the same.
+# - **Half precision.** `lse` is float32, and stays so. $P$, $D$ and $dS$ are computed in float32, each rounded once
+#   before a product at most: $dS$ is not made of a rounded $P$. Scores and $dO\, V^\top$ may be rounded.
+#
+# </details>
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -71,10 +68,7 @@ def attention_backward(
 ) -> tuple[Float[Tensor, "*batch q_len d_k"], Float[Tensor, "*batch k_len d_k"], Float[Tensor, "*batch k_len d_v"]]:
     """The gradients of queries, keys and values, from what the forward pass has kept: out and lse.
 
-    lse is float32 at least. The results have the dtype of q, and no graph. Dao 2023, arXiv:2307.08691, algorithm 2.
-
-    Raises:
-        ValueError: causal queries outnumber their keys.
+    lse is float32 at least. The results have the dtype of q. Dao 2023, arXiv:2307.08691, algorithm 2.
     """
     raise NotImplementedError
 

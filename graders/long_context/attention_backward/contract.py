@@ -7,20 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from dojo.contracts import (
-    AUTOGRAD,
-    FUSED,
-    Attempt,
-    Ban,
-    Call,
-    Contract,
-    Draw,
-    fail,
-    half_precisions,
-    match,
-    robust,
-    tensor,
-)
+from dojo.contracts import AUTOGRAD, FUSED, Attempt, Ban, Call, Contract, Draw, half_precisions, match, robust, tensor
 from dojo.contracts.oracles import library
 
 Gradients = tuple[Tensor, ...]
@@ -56,14 +43,19 @@ def term_by_term(
     q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, grad_out: Tensor,
     causal: bool,
 ) -> Gradients:  # fmt: skip
-    """Products by broadcasting in base 2, what cancels in dS apart until the end, keys with the scale in them."""
+    """Products by broadcasting in base 2, what cancels in dS apart until the end, keys with the scale in them.
+
+    Where a query sees one key all of dS cancels but for roundings, which may by chance be the same in every way of
+    computing. So D is off by as much as it may be.
+    """
     wide, dtype = torch.promote_types(q.dtype, torch.float32), q.dtype
     q, k, v, out, grad_out = (each.to(wide) for each in (q, k, v, out, grad_out))
     k = k * q.shape[-1] ** -0.5
     log_2 = 1.4426950408889634
     weights = visible((q[..., :, None, :] * k[..., None, :, :]).sum(-1) * log_2 - lse[..., None] * log_2, causal).exp2()
     gain = weights * (grad_out[..., :, None, :] * v[..., None, :, :]).sum(-1)
-    loss = weights * (grad_out * out).sum(-1, keepdim=True)
+    slip = 4 * torch.finfo(wide).eps * (grad_out * out).abs()
+    loss = weights * (grad_out * out + slip).sum(-1, keepdim=True)
     grad_q = (gain[..., None] * k[..., None, :, :]).sum(-2) - (loss[..., None] * k[..., None, :, :]).sum(-2)
     grad_k = ((gain - loss)[..., None] * q[..., :, None, :]).sum(-3) * q.shape[-1] ** -0.5
     return grad_q.to(dtype), grad_k.to(dtype), (weights[..., None] * grad_out[..., :, None, :]).sum(-3).to(dtype)
@@ -91,10 +83,6 @@ def call(
     return Call(inputs | causal, wide=("lse",))
 
 
-def below(made: Call, by: float) -> Call:
-    return made.with_inputs(lse=made.inputs["lse"] - by)
-
-
 def far_below_zero(d: Draw) -> Call:
     """Scores and lse are -20000, far below what hidden scores are often filled with."""
     made = call(d, (2,), d_k=1, causal=True)
@@ -111,27 +99,26 @@ class TestAttentionBackward(Contract):
     differentiable = False
     ban = FUSED | AUTOGRAD | Ban("softmax", tuple(f"torch.{name}" for name in SOFTMAX.split()))
     call = call
+    holds = {
+        "Causal": ("test_hard_cases",),
+        "Split keys": ("test_out_and_lse",),
+        "Half precision": ("test_half_precision", "test_what_is_rounded"),
+    }
     cases = {
         "a_batch": {"shape": (2,)},
-        "no_leading_dimensions": {"shape": ()},
+        "no_leading_dimensions": {"shape": (), "d_k": 8, "logit_scale": 1.0},
         "causal": {"q_len": 6, "k_len": 6, "causal": True},
         "causal_and_more_keys": {"shape": (2,), "q_len": 4, "causal": True},
-        "wide_heads": {"shape": (2,), "d_k": 8, "logit_scale": 1.0},
-        "not_causal_by_name": {"shape": (2,), "causal": False},
+        "more_queries_and_not_causal_by_name": {"shape": (2,), "q_len": 7, "k_len": 3, "causal": False},
     }
     more_shapes = {
         "one_query": {"shape": (1,), "q_len": 1, "causal": True},
         "one_key": {"shape": (2,), "k_len": 1},
         "four_leading_dimensions": {"shape": (2, 1, 3, 2), "causal": True},
-        "one_of_each": {"shape": (), "q_len": 1, "k_len": 1, "d_k": 1, "d_v": 1, "causal": True},
     }
     hard_cases = {
-        "out_and_lse_of_more_keys": {"beyond": 4},
-        "scores_above_lse": lambda d: below(call(d, (2,)), 2.0),
-        "scores_far_above_lse": lambda d: below(call(d, (2,)), 40.0),
         "scores_and_lse_far_below_zero": far_below_zero,
         "hidden_scores_far_above_lse": {"shape": (2,), "high": 120.0, "causal": True},
-        "fewer_keys_than_queries": {"shape": (2,), "q_len": 7, "k_len": 3},
     }
     representative = ("a_batch", "causal", "causal_and_more_keys")
     growth = {
@@ -143,34 +130,27 @@ class TestAttentionBackward(Contract):
     time_limit = 12.0
 
     @robust
+    def test_out_and_lse_may_come_from_more_keys(self, attempt: Attempt, draw: Draw) -> None:
+        """Where keys are split over devices each has a part of every row, and gradients of parts no longer add up."""
+        self.verify(attempt, draw, "out_and_lse_of_more_keys", call(draw, beyond=4))
+
+    @robust
     @half_precisions
-    def test_lse_exponents_and_sums_are_not_rounded_to_half(self, attempt: Attempt, dtype: torch.dtype) -> None:
-        """The steps of bfloat16 are 4 at 1000 and 1/2 at 96: weights or D are off by a factor, as gradients are."""
-        q, k = torch.full((2, 3, 1), 40.0), torch.full((2, 6, 1), 25.0)  # scores of 1000, which half precision holds
-        grad_out, out = torch.full((2, 3, 2), 1.0078125), torch.tensor([96.0, -95.5]).repeat(2, 3, 1)
-        v, lse = torch.zeros(2, 6, 2), torch.full((2, 3), 1008.28125)
-        made = Call({"q": q, "k": k, "v": v, "out": out, "lse": lse, "grad_out": grad_out}, wide=("lse",)).cast(dtype)
-        weight, row_dot = math.exp(-8.28125), 0.5 * 1.0078125  # bfloat16 has -8.25 and -8.3125, and 97 - 96 for D
-        with self.case_context(attempt, "scores of 1000, values of 0", made):
+    def test_what_is_rounded_is_rounded_once(self, attempt: Attempt, dtype: torch.dtype) -> None:
+        """A rounded lse, or D, is off for a whole row: all its gradients are, the same way."""
+        # Weights and dS are rounded down by less than half a step; dS of weights that were rounded up is rounded up.
+        eps, count = torch.finfo(dtype).eps, 4
+        out = torch.tensor([-96.0, 95.0, eps * 0.3 + 2**-7]).to(dtype)
+        grad_out = torch.tensor([1 + 2**-7, 1 + 2**-7, 1.0])
+        lse = torch.full((2, count), 1 + 13 * math.log(2) - math.log1p(0.55 * eps))
+        inputs = {"q": torch.ones(2, count, 1), "k": torch.ones(2, count, 1), "v": torch.zeros(2, count, 3)}
+        inputs |= {"out": out.expand(2, count, 3), "lse": lse, "grad_out": grad_out.expand(2, count, 3)}
+        made = Call(inputs, wide=("lse",)).cast(dtype)
+        exact = -count * (1 - lse.double()).exp() * (made.inputs["grad_out"].double() * out.double()).sum(-1)
+        with self.case_context(attempt, "equal weights, values of 0", made):
             args, kwargs = self.arguments(made.to(attempt.device))
             got = self.named(self.ready(attempt, made, dtype).request(args, kwargs)["value"])
-            for name, exact in (("grad_k", -3 * weight * row_dot * 40), ("grad_v", 3 * weight * 1.0078125)):
-                expected = torch.full((2, 6, 1 if name == "grad_k" else 2), exact, dtype=torch.float64)
-                sentence = f"lse, exponents and sums are not rounded to half precision, as {name} tells"
-                value = tensor(got[name], attempt.device).cpu()
-                match(value, expected, 0.02 * expected.abs(), sentence, self.axes[name])
-
-    @robust
-    def test_results_carry_no_graph(self, attempt: Attempt, draw: Draw) -> None:
-        """The graph of a way back is kept beside that of the way forward, and the memory of a step doubles."""
-        for causal in (False, True):
-            callee, args, kwargs = self.prepare_call(attempt, call(draw, causal=causal))
-            answer = callee.ask(do="forward_backward", target=callee.target, args=args, kwargs=kwargs)
-            if any(isinstance(grad, Tensor) for grad in answer["inputs"]):
-                fail("results carry no graph", "a gradient flows back from the results to the inputs")
-
-    @robust
-    def test_causal_queries_without_keys_are_refused(self, attempt: Attempt, draw: Draw) -> None:
-        """Their weights are all hidden: gradients of 0 hide that inputs were swapped."""
-        made = call(draw, q_len=5, k_len=3).with_inputs(causal=True)
-        self.refuses(attempt, made, 5, 3, sentence="causal attention of 5 queries to 3 keys is refused")
+            for name in ("grad_q", "grad_k"):
+                sentence = f"lse, D and weights are float32, and dS is rounded once, as {name} shows"
+                value, expected = tensor(got[name], attempt.device).cpu(), exact[..., None]
+                match(value, expected, 0.51 * eps * expected.abs(), sentence, self.axes[name])
