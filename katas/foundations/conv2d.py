@@ -4,27 +4,12 @@
 # $$y_{b,o,r,q} = \beta_o + \sum_{c,i,j} w_{o,c,i,j} \; x_{b,\; c',\; s r + d i - p,\; s q + d j - p}$$
 #
 # A small kernel of weights slides over an image. At each place it gives the sum of the products of its weights $w$ and
-# the pixels below. $s$ is the stride, $p$ the padding, $d$ the dilation; $c'$ is channel $c$ of the output's group.
+# the pixels below. $s$ is the stride, $p$ the padding with zeros on both sides, $d$ the dilation; $c'$ is channel $c$
+# of the output's group. The kernel is not flipped: this is cross-correlation.
 #
 # **Write** `conv2d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1)`. `x` has shape
-# `(batch, in, h, w)`, `weight` `(out, in/groups, kh, kw)`, `bias` `(out,)`, the result `(batch, out, h', w')`.
-#
-# - **Size**: $h' = \lfloor (h + 2p - d\,(kh - 1) - 1) / s \rfloor + 1$, and $w'$ likewise.
-# - **`stride`, `padding` and `dilation`** are an int for both axes, or a pair: height first, then width.
-# - **The kernel is not flipped**: what is called convolution is cross-correlation.
-# - **Padding** is zeros, `padding` of them on both sides.
-# - **Groups**: the channels of `x` and of the result are cut into `groups` runs of neighbours. Output channel $o$
-#   belongs to group `o // (out / groups)` and sees the channels of that group alone.
-# - **The bias** is added to each output channel; None adds nothing.
-# - **Dtype.** float16 and bfloat16: the products of a window are summed in float32; the sum may be rounded before the
-#   bias is added. float64 in, float64 out; float32 accuracy is enough.
-# - **Inputs are not modified**, and may be non-contiguous or expanded. Gradients flow to `x`, `weight` and `bias`.
-# - **Cost.** The number of operations may grow with the kernel and the groups, but not with batch, image or the
-#   channels of a group: loops over `(i, j)` are fine, loops over pixels are not.
-# - **A `ValueError`** whose message holds the values: `in` or `out` that is no multiple of `groups`, `groups` below 1,
-#   a `weight` of another width than `in/groups`, a window larger than the padded input, a stride or dilation below 1,
-#   a negative padding, a `bias` of another shape.
-# - **Not graded:** `x` or `weight` with other than four axes, padding given as a word, dtypes that differ.
+# `(batch, in, h, w)`, `weight` `(out, in/groups, kh, kw)`, `bias` `(out,)`, the result `(batch, out, h', w')` with
+# $h' = \lfloor (h + 2p - d\,(kh - 1) - 1) / s \rfloor + 1$, and $w'$ likewise.
 #
 # Not allowed: the convolutions of PyTorch in any form, and `F.unfold`. `Tensor.unfold` and `as_strided` are allowed.
 #
@@ -37,6 +22,19 @@
 #
 # House rules hold: docs/house_rules.md.
 
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Pairs and groups, Windows, Half precision, Cost, Errors</summary>
+#
+# - **Pairs and groups.** `stride`, `padding` and `dilation` are an int for both axes, or a pair: height first, then
+#   width. Channels of `x` and of the result are cut into `groups` runs of neighbors: output channel $o$ belongs to
+#   group `o // (out / groups)`.
+# - **Windows.** They may lie in the padding alone, and be as large as the padded image. The stride may skip pixels.
+# - **Half precision.** The products of a window are summed in float32. The sum may be rounded before the bias is added.
+# - **Cost.** The number of operations may grow with the kernel and the groups, but not with batch, image or channels.
+# - **Errors.** Channels in or out that do not fit `groups` and `weight`; a window larger than the padded input.
+#
+# </details>
+
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
 # kernel = [10, 1]
@@ -45,7 +43,6 @@
 #     print(row, [sum(w * v for w, v in zip(kernel, window)) for window in windows])
 
 # %%
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
@@ -63,10 +60,7 @@ def conv2d(
 ) -> Float[Tensor, "batch out_channels rows columns"]:
     """The cross-correlation of an image with kernels, zeros outside; a pair is for height and width.
 
-    Half precision is summed in float32.
-
-    Raises:
-        ValueError: channels do not divide into groups, shapes do not fit, or a setting is out of range.
+    Raises ValueError where channels do not fit groups and weight, or a window is larger than the padded input.
     """
     raise NotImplementedError
 
