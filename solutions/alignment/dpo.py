@@ -68,8 +68,9 @@
 # give in float32?
 
 # %% [markdown] tags=["hint"]
-# `F.log_softmax(logits[:, :-1], dim=-1, dtype=torch.float32)`, `gather` of the tokens but the first, `torch.where` with
-# the mask, a sum over the row. Then `F.logsigmoid` of the margin and of its negative, `detach` for the reference.
+# `F.log_softmax(logits, dim=-1, dtype=torch.float32)` but its last row, `gather` of the tokens but the first,
+# `torch.where` with the mask, a sum over the row. Then `F.logsigmoid` of the margin and of its negative, `detach` for
+# the reference.
 
 # %%
 import torch
@@ -87,8 +88,8 @@ def sequence_logprobs(
     """The log-probability of each row's response: the sum over the tokens whose mask is True, but for token 0."""
     ### BEGIN SOLUTION
     acc = torch.promote_types(logits.dtype, torch.float32)
-    log_p = F.log_softmax(logits[:, :-1], dim=-1, dtype=acc)
-    of_token = log_p.gather(-1, token_ids[:, 1:, None]).squeeze(-1)
+    log_p = F.log_softmax(logits, dim=-1, dtype=acc)
+    of_token = log_p[:, :-1].gather(-1, token_ids[:, 1:, None]).squeeze(-1)
     return torch.where(response_mask[:, 1:], of_token, 0.0).sum(dim=-1).to(logits.dtype)
     ### END SOLUTION
 
@@ -129,9 +130,9 @@ def dpo_loss(
 #
 # `logsigmoid` is $\min(m, 0) - \ln(1 + e^{-|m|})$; the sigmoid itself is 0 in float32 below $-89$, its log infinite.
 #
-# **What it costs.** Four forward passes of $2N$ FLOPs a token, two of them with a backward of $4N$, and two models in
-# memory. The logits dominate: with the 128,256 tokens of Llama 3 they take 0.51 MB a token in float32, 1.05 GB for a
-# pair of 1,024 tokens each and one model, and `log_softmax` as much again for its backward. Labs chunk the sequence.
+# **What it costs.** 8 FLOPs a parameter and token, 6 for the policy with its backward and 2 for the reference, and both
+# models in memory. The logits dominate: with the 128,256 tokens of Llama 3 they take 0.51 MB a token in float32, 1.05
+# GB for a pair of 1,024 tokens each and one model, and `log_softmax` as much again. Labs chunk the sequence.
 #
 # ## The other formulation
 #
@@ -173,7 +174,6 @@ def dpo_loss(
 # ### How many GB do all float32 logits of a step take: `pairs` pairs, `seq` tokens a response, a vocabulary of `vocab`?
 #
 # - Two responses a pair, and two models that see each: $4 \cdot \text{pairs} \cdot \text{seq}$ rows of logits.
-# - The reference's are let go of one by one; the policy's stay for the backward, with their `log_softmax`.
 # - The reference is constant: its log-probabilities can be computed once, before training, and its model unloaded. With
 #   LoRA it is the policy with its adapters switched off.
 #
