@@ -42,10 +42,9 @@
 
 # %% tags=["active-ipynb", "example"]
 # # The example by differences, without any graph
-# result = lambda a, b: (a * b + a**2) * a
-# step = 1e-6
-# print("by a", round((result(2.0 + step, -3.0) - result(2.0 - step, -3.0)) / (2 * step), 4))
-# print("by b", round((result(2.0, -3.0 + step) - result(2.0, -3.0 - step)) / (2 * step), 4))
+# for name, da, db in (("a", 1e-6, 0.0), ("b", 0.0, 1e-6)):
+#     low, high = ((a * b + a**2) * a for a, b in ((2.0 - da, -3.0 - db), (2.0 + da, -3.0 + db)))
+#     print(f"by {name}:", round((high - low) / 2e-6, 4))
 
 # %% [markdown] tags=["hint"]
 # When an operation makes its result, it knows its own slopes already. What does a Value have to keep so that `backward`
