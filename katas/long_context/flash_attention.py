@@ -4,33 +4,16 @@
 # $$m' = \max(m, \max_j S_j), \qquad \ell' = e^{m - m'} \ell + \sum_j e^{S_j - m'}, \qquad
 # o' = e^{m - m'} o + \sum_j e^{S_j - m'} v_j$$
 #
-# Attention without a matrix of all scores. Keys and values come a block at a time. Each query keeps three things: the
-# largest score so far $m$, the sum of exponentials $\ell$, and the weighted sum of values $o$. At the end $o / \ell$ is
-# what attention gives, and $m + \ln \ell$ is what the way back needs.
+# Attention without a matrix of all scores. Keys and values come a block at a time; each query keeps its largest score
+# so far $m$, its sum of exponentials $\ell$ and weighted sum of values $o$. In the end $o / \ell$ is the attention,
+# and $m + \ln \ell$ what backward needs.
 #
-# **Write** `flash_attention(q, k, v, causal=False, block_size=64)`. `q` has shape `(..., s, d_k)`, `k` has
-# `(..., t, d_k)` and `v` has `(..., t, d_v)`; what stands for `...` is the same in all three. The scores are
-# $S = q k^\top / \sqrt{d_k}$. The results are a tuple `(out, lse)`: `out (..., s, d_v)`, the attention, and
-# `lse (..., s)`, the natural logarithm of the sum of $e^{S_j}$ over the keys that a query sees.
+# **Write** `flash_attention(q, k, v, causal=False, block_size=64)`, which gives `(out, lse)`. `q` has shape
+# `(..., s, d_k)`, `k` `(..., t, d_k)`, `v` `(..., t, d_v)`, `out` `(..., s, d_v)`, `lse` `(..., s)`; $S = q k^\top /
+# \sqrt{d_k}$. With `causal` query $i$ sees key $j$ where $j \le t - s + i$. Any `block_size` gives the same.
+# Plain autograd will do.
 #
-# - **Blocks.** Keys come `block_size` at a time. Any block size gives the same; the last block may be short, and one
-#   block may be longer than all keys.
-# - **`causal`** lets the last query see all keys, the query before it all but one, and so on: query $i$ sees key $j$
-#   where $j \le t - s + i$.
-# - **Large scores** of either sign, as 1e4, which may rise or fall from block to block, overflow nowhere.
-# - **Dtype.** `out` has the dtype of the inputs. `lse` is float32 for float16 and bfloat16. There the running values
-#   are float32 too; scores and weights may be rounded to the dtype of the inputs. float64 in, float64 out; float32
-#   accuracy is enough.
-# - **Both results are differentiable** in `q`, `k` and `v`. Plain autograd will do, and its memory is not judged.
-# - **Memory.** Without gradients no tensor besides inputs and results has more than
-#   $\max(s, d) \cdot \max(b, d)$ entries a head, where $b$ is `block_size` and $d$ the larger of $d_k$ and $d_v$.
-# - **Operations.** Forward and backward, their number grows with the number of blocks alone: of keys, and of queries if
-#   you cut those too.
-# - **Inputs are not modified**, and may be non-contiguous or expanded.
-# - **A `ValueError`** whose message holds the values: a `block_size` below 1; `causal` with fewer keys than queries.
-# - **Not graded:** no keys or no queries at all, leading axes that broadcast.
-#
-# Not allowed: `softmax`, `logsumexp`, fused attention such as `F.scaled_dot_product_attention`.
+# Not allowed: `softmax`, `logsumexp`, fused attention.
 #
 # **Example.** The query $(2)$, the keys $(0)$ and $(\ln 3 / 2)$ with the values $8$ and $4$, and `block_size=1`. The
 # first score is $0$: $m = 0$, $\ell = 1$, $o = 8$. The second is $\ln 3$: what was there counts
@@ -42,6 +25,19 @@
 # softmax, [arXiv:1805.02867](https://arxiv.org/abs/1805.02867).
 #
 # House rules hold: docs/house_rules.md.
+
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Large scores, Half precision, Memory, Operations</summary>
+#
+# - **Large scores.** Of either sign, rising or falling from block to block: they overflow nowhere.
+# - **Half precision.** $m$, $\ell$, $o$ and `lse` are float32. Scores, weights and products may be rounded to the dtype
+#   of the inputs.
+# - **Memory.** Without gradients no tensor besides inputs and results has more than $\max(s, d) \cdot \max(b, d)$
+#   entries a head, where $b$ is `block_size` and $d$ the larger of $d_k$ and $d_v$. Masks count.
+# - **Operations.** Forward and backward, their number grows with the number of blocks alone: of keys, and of queries if
+#   you cut those too.
+#
+# </details>
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -73,11 +69,8 @@ def flash_attention(
 ) -> tuple[Float[Tensor, "*batch q_len d_v"], Float[Tensor, "*batch q_len"]]:
     """Attention, and the logarithm of its sums of exponentials, from blocks of keys.
 
-    A causal query sees no key behind its own place, where the last query stands at the last key. `lse` and all sums are
+    A causal query sees no key after its own place, where the last query stands at the last key. `lse` and all sums are
     float32 at least. Dao et al. 2022, arXiv:2205.14135.
-
-    Raises:
-        ValueError: block_size is below 1, or causal queries outnumber their keys.
     """
     raise NotImplementedError
 

@@ -18,11 +18,10 @@ from dojo.contracts import (
     assert_constant_op_count,
     fast,
     operation_count,
-    robust,
     tensor,
     too_much,
 )
-from dojo.contracts.oracles import Attention, by_logsumexp, library, normalised_last, stage_by_stage, term_by_term
+from dojo.contracts.oracles import Attention, by_logsumexp, library, normalised_last, stage_by_stage
 
 
 def of(attend: Attention, rounded: bool = False) -> Formula:
@@ -55,23 +54,12 @@ def powers_of_two(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, block_s
 
 
 def call(
-    d: Draw, shape: tuple = (2, 3), q_len: int = 5, k_len: int = 7, d_k: int = 3, d_v: int = 4, offset: float = 0.0,
+    d: Draw, shape: tuple = (2, 3), q_len: int = 5, k_len: int = 7, d_k: int = 3, d_v: int = 4,
     logit_scale: float = 1.6, **settings: Any,
 ) -> Call:  # fmt: skip
-    """Scores deviate by about `logit_scale` squared, values lie around `offset`."""
+    """Scores deviate by about `logit_scale` squared."""
     q, k = (d.normal(*shape, n, d_k, scale=logit_scale) for n in (q_len, k_len))
-    return Call({"q": q, "k": k, "v": offset + d.normal(*shape, k_len, d_v), **settings})
-
-
-def large(d: Draw, **more: Any) -> Call:
-    """Scores that deviate by tens of thousands. No two of a query are so far apart that a weight is subnormal."""
-    for _ in range(30):
-        made = call(d, (2,), logit_scale=150.0, **more)
-        scores = made.inputs["q"] @ made.inputs["k"].mT / 3**0.5
-        gaps = (scores[..., None] - scores[..., None, :]).abs()
-        if not ((gaps > 75) & (gaps < 115)).any():
-            break
-    return made
+    return Call({"q": q, "k": k, "v": d.normal(*shape, k_len, d_v), **settings})
 
 
 def in_steps(d: Draw, by: float, **more: Any) -> Call:
@@ -95,10 +83,7 @@ def one_value_for_many_keys(d: Draw) -> Call:
 class TestFlashAttention(SoftmaxContract):
     name = "flash_attention"
     oracle = of(library)
-    variants = (
-        of(stage_by_stage, rounded=True), powers_of_two, of(library), of(normalised_last), of(term_by_term),
-        of(by_logsumexp),
-    )  # fmt: skip
+    variants = (of(stage_by_stage, rounded=True), powers_of_two, of(normalised_last), of(by_logsumexp))
     results = ("out", "lse")
     axes = {"out": "batch q_len d_v", "lse": "batch q_len"}
     ban = FUSED | Ban(
@@ -108,10 +93,16 @@ class TestFlashAttention(SoftmaxContract):
     )  # fmt: skip
     call = call
     one_value_for_many_keys = one_value_for_many_keys
+    holds = {
+        "Large scores": ("test_hard_cases",),
+        "Half precision": ("test_half_precision", "test_softmax_is"),
+        "Memory": ("test_no_tensor_is_larger",),
+        "Operations": ("test_operation",),
+    }
     cases = {
-        "one_block": {"shape": (2,)},
+        "the_default_block_size": {"shape": (), "k_len": 150, "d_k": 8},
         "a_short_last_block": {"shape": (2,), "block_size": 3},
-        "whole_blocks": {"shape": (), "k_len": 8, "block_size": 4},
+        "whole_blocks": {"shape": (), "q_len": 9, "k_len": 8, "block_size": 4},
         "one_key_a_block": {"shape": (2,), "block_size": 1},
         "causal": {"q_len": 6, "k_len": 6, "causal": True, "block_size": 4},
         "causal_and_more_keys": {"shape": (2,), "q_len": 4, "causal": True, "block_size": 2},
@@ -121,31 +112,18 @@ class TestFlashAttention(SoftmaxContract):
         "one_query": {"shape": (2,), "q_len": 1, "causal": True, "block_size": 3},
         "one_key": {"shape": (2,), "k_len": 1, "block_size": 2},
         "four_leading_dimensions": {"shape": (2, 1, 3, 2), "causal": True, "block_size": 2},
-        "one_of_each": {"shape": (), "q_len": 1, "k_len": 1, "d_k": 1, "d_v": 1, "causal": True},
-        "no_leading_dimensions": {"shape": (), "block_size": 2},
     }
     hard_cases = {
-        "very_large_scores": lambda d: large(d, block_size=3),
-        "very_large_scores_and_causal": lambda d: large(d, causal=True, block_size=2),
         "scores_that_rise": lambda d: in_steps(d, 140.0),
-        "scores_that_fall": lambda d: in_steps(d, -140.0),
         "scores_that_rise_and_causal": lambda d: in_steps(d, 140.0, causal=True),
+        "scores_that_fall": lambda d: in_steps(d, -140.0),
         "scores_far_below_zero": below_zero,
-        "more_keys_than_queries_by_blocks": {"shape": (2,), "q_len": 3, "k_len": 11, "causal": True, "block_size": 2},
-        "fewer_keys_than_queries": {"shape": (2,), "q_len": 7, "k_len": 3, "block_size": 2},
-        "the_default_block_size": {"shape": (), "k_len": 150, "d_k": 8},
     }
     representative = ("a_short_last_block", "causal", "causal_and_more_keys")
-    # So many keys of about equal weight that a sum of values overflows before it is divided.
-    near_300 = {"shape": (), "q_len": 3, "k_len": 260, "logit_scale": 0.0, "offset": 300.0}
+    grows = {"leading axes": "shape", "queries": "q_len", "d_k": "d_k", "d_v": "d_v"}
     growth = {
-        "batch": lambda d, n: call(d, (n, 3), causal=True, block_size=4),
-        "heads": lambda d, n: call(d, (2, n), causal=True, block_size=4),
-        "queries": lambda d, n: call(d, (2,), q_len=n, block_size=16),
         "keys in as many blocks": lambda d, n: call(d, (2,), q_len=2, k_len=3 * n, causal=True, block_size=n),
         "keys in two blocks": lambda d, n: call(d, (), q_len=2, k_len=16 * n, block_size=8 * n),
-        "d_k": lambda d, n: call(d, (2,), d_k=n, block_size=4),
-        "d_v": lambda d, n: call(d, (2,), d_v=n, block_size=4),
     }
     timed = {"shape": (2, 4), "q_len": 256, "k_len": 256, "d_k": 32, "d_v": 32, "causal": True}
 
@@ -162,13 +140,6 @@ class TestFlashAttention(SoftmaxContract):
     def expected(self, call: Call) -> Tensor:
         out: Tensor = self.expected_leaves(call)["out"]
         return out
-
-    @robust
-    def test_wrong_arguments_are_refused(self, attempt: Attempt, draw: Draw) -> None:
-        """A negative size goes over no block at all and gives 0/0; so does a causal query that sees no key."""
-        made, sentence = call(draw, q_len=5, k_len=3), "causal attention of 5 queries to 3 keys is refused"
-        self.refuses_each(attempt, made, block_size=(0, -2))
-        self.refuses(attempt, made.with_inputs(causal=True), 5, 3, sentence=sentence)
 
     @fast
     def test_no_tensor_is_larger_than_a_block_of_scores(self, attempt: Attempt, draw: Draw) -> None:
@@ -195,7 +166,3 @@ class TestFlashAttention(SoftmaxContract):
         for axis, make in self.growth.items():
             where = ", forward and backward together,"
             assert_constant_op_count(axis, self.growth_sizes, lambda n, make=make: count(make(draw, n)), where)
-        few, more, many = (count(call(draw, (), k_len=4 * n, block_size=4)) for n in (4, 8, 16))
-        if many - more > 1.25 * 2 * (more - few):
-            seen = f"{few} operations with 4 blocks, {more} with 8 and {many} with 16"
-            too_much("each block takes as many operations, forward and backward", seen)
