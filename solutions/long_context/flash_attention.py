@@ -54,10 +54,6 @@
 # print(f"out {output / total:.3f}, lse {largest + math.log(total):.5f}")
 
 # %% [markdown] tags=["hint"]
-# Write softmax attention with a maximum that is subtracted. Which three sums or maxima run over the keys? What must be
-# done to the first ones when a later block brings a larger score?
-
-# %% [markdown] tags=["hint"]
 # Everything that was summed under the old maximum is multiplied by `exp(old_max - new_max)`. Begin with a maximum of
 # `-inf` and sums of 0: then the first block needs no case of its own.
 
@@ -133,16 +129,13 @@ def flash_attention(
 #
 # Every block gives its own $(o_b, L_b)$, normalized. Two of them merge: $L = \ln(e^{L_1} + e^{L_2})$ and
 # $o = e^{L_1 - L} o_1 + e^{L_2 - L} o_2$. Merging is associative, so blocks may lie on different devices or be
-# done at the same time: flash decoding and ring attention. FlashAttention-2 also cuts the queries, and skips the blocks
-# of keys that no query of a causal tile sees.
+# done at the same time: flash decoding and ring attention.
 #
 # ## The usual mistakes
 #
 # - The sum is rescaled and the output is not, or the other way round.
 # - The factor is upside down: $e^{m' - m}$ grows where it should shrink.
-# - Dividing by the sum in every block, and then adding.
 # - The causal mask counted within the block, without `start`.
-# - `range(t // block_size)`: the last keys are lost.
 
 # %% tags=["active-ipynb", "solution"]
 # # One query and five blocks of keys: scores, the running maximum, and the sum, which a new maximum scales down
@@ -187,7 +180,6 @@ def flash_attention(
 # ### What percent of the tiles can a causal kernel skip, `seq` queries and as many keys, in square tiles of `tile`?
 #
 # - Tiles above the diagonal: $n(n-1)/2$ of $n^2$ with $n$ tiles a side. With more tiles it nears half.
-# - Only the $n$ tiles on the diagonal need a mask.
 #
 # Answer: `50 * (1 - tile / seq)` percent, within 2 %. Settings: `seq` 1024, 4096; `tile` 64, 128, 256.
 #

@@ -166,3 +166,6 @@ class TestFlashAttention(SoftmaxContract):
         for axis, make in self.growth.items():
             where = ", forward and backward together,"
             assert_constant_op_count(axis, self.growth_sizes, lambda n, make=make: count(make(draw, n)), where)
+        few, more, many = (count(call(draw, (), k_len=4 * n, block_size=4)) for n in (4, 8, 16))
+        if many - more > 1.25 * 2 * (more - few):
+            too_much("each block takes as many operations", f"{few} with 4 blocks, {more} with 8 and {many} with 16")
