@@ -43,8 +43,8 @@
 #   dropout`. It acts on the feed-forward branches: after gelu, after `fc2`, or both; elsewhere it is up to you.
 # - **Norms.** They start as ones and zeros.
 # - **Half precision.** Softmax and norms in float32. Scores and weights may each be rounded.
-# - **Errors.** `d_model` odd or no multiple of `num_heads`, at construction or at the call; more than `max_len` tokens
-#   in a row of the source or of the target.
+# - **Errors.** `d_model` no multiple of `num_heads`, at construction or at the call; more than `max_len` tokens in a
+#   row of the source or of the target.
 #
 # </details>
 
@@ -72,8 +72,8 @@ from torch import Tensor, nn
 class Seq2SeqTransformer(nn.Module):
     """The encoder-decoder of 2017: sinusoidal positions, post-norm layers, logits for the next target token.
 
-    Scores, softmax and norms are computed in float32 at least. Raises ValueError for heads that do not divide, an odd
-    d_model, and more than max_len tokens. Vaswani et al. 2017, arXiv:1706.03762.
+    Softmax and norms are computed in float32 at least. Raises ValueError for heads that do not divide, and for more
+    than max_len tokens. Vaswani et al. 2017, arXiv:1706.03762.
     """
 
     def __init__(

@@ -47,8 +47,8 @@
 #   dropout`. It acts on the feed-forward branches: after gelu, after `fc2`, or both; elsewhere it is up to you.
 # - **Norms.** They start as ones and zeros.
 # - **Half precision.** Softmax and norms in float32. Scores and weights may each be rounded.
-# - **Errors.** `d_model` odd or no multiple of `num_heads`, at construction or at the call; more than `max_len` tokens
-#   in a row of the source or of the target.
+# - **Errors.** `d_model` no multiple of `num_heads`, at construction or at the call; more than `max_len` tokens in a
+#   row of the source or of the target.
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -85,9 +85,13 @@ from torch import Tensor, nn
 EPS = 1e-12
 
 
+def split_heads(x: Float[Tensor, "batch seq d_model"], num_heads: int) -> Float[Tensor, "batch heads seq head_dim"]:
+    return x.unflatten(-1, (num_heads, -1)).transpose(-3, -2)
+
+
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model: int, num_heads: int, *, device=None, dtype=None):
-        if num_heads < 1 or d_model % num_heads != 0:
+        if d_model % num_heads != 0:
             raise ValueError(f"d_model {d_model} is not a multiple of num_heads {num_heads}")
         super().__init__()
         self.num_heads = num_heads
@@ -99,24 +103,22 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "batch q_len d_model"],
-        context: Float[Tensor, "batch k_len d_model"],
-        mask: Bool[Tensor, "#batch #heads #q_len k_len"] | None = None,
+        source: Float[Tensor, "batch k_len d_model"],
+        mask: Bool[Tensor, "#batch #heads #q_len k_len"] | None,
     ) -> Float[Tensor, "batch q_len d_model"]:
-        acc = torch.promote_types(x.dtype, torch.float32)
-        q = self.split_heads(self.q_proj(x)).to(acc)
-        k = self.split_heads(self.k_proj(context)).to(acc)
-        v = self.split_heads(self.v_proj(context)).to(acc)
+        q = split_heads(self.q_proj(x), self.num_heads)
+        k = split_heads(self.k_proj(source), self.num_heads)
+        v = split_heads(self.v_proj(source), self.num_heads)
+        acc = torch.promote_types(q.dtype, torch.float32)
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
         if mask is not None:
-            scores = scores.masked_fill(~mask, torch.finfo(acc).min)
-        weights = torch.softmax(scores, dim=-1)
+            scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+        weights = F.softmax(scores, dim=-1, dtype=acc).to(q.dtype)
         if mask is not None:
             weights = weights.masked_fill(~mask, 0.0)
-        heads = (weights @ v).to(x.dtype)
-        return self.o_proj(heads.transpose(-3, -2).flatten(-2))
-
-    def split_heads(self, x: Float[Tensor, "batch seq d_model"]) -> Float[Tensor, "batch heads seq head_dim"]:
-        return x.unflatten(-1, (self.num_heads, -1)).transpose(-3, -2)
+        heads = weights @ v
+        merged = heads.transpose(-3, -2).flatten(-2)
+        return self.o_proj(merged)
 
 
 class FeedForward(nn.Module):
@@ -127,7 +129,9 @@ class FeedForward(nn.Module):
         self.fc2 = nn.Linear(d_ff, d_model, device=device, dtype=dtype)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        return self.fc2(self.dropout(F.gelu(self.fc1(x))))
+        hidden = F.gelu(self.fc1(x))
+        hidden = self.dropout(hidden)
+        return self.fc2(hidden)
 
 
 class EncoderLayer(nn.Module):
@@ -172,12 +176,11 @@ class DecoderLayer(nn.Module):
 
 def sinusoids(max_len: int, d_model: int) -> Float[Tensor, "max_len d_model"]:
     """Sines in even and cosines in odd columns, in float64."""
-    if d_model % 2 != 0:
-        raise ValueError(f"d_model {d_model} is odd: sines and cosines come in pairs")
     position = torch.arange(max_len, dtype=torch.float64, device="cpu")
     frequency = 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64, device="cpu") / d_model)
     angles = torch.outer(position, frequency)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
+    pairs = torch.stack([angles.sin(), angles.cos()], dim=-1)
+    return pairs.flatten(-2)
 
 
 ### END SOLUTION
@@ -187,8 +190,8 @@ def sinusoids(max_len: int, d_model: int) -> Float[Tensor, "max_len d_model"]:
 class Seq2SeqTransformer(nn.Module):
     """The encoder-decoder of 2017: sinusoidal positions, post-norm layers, logits for the next target token.
 
-    Scores, softmax and norms are computed in float32 at least. Raises ValueError for heads that do not divide, an odd
-    d_model, and more than max_len tokens. Vaswani et al. 2017, arXiv:1706.03762.
+    Softmax and norms are computed in float32 at least. Raises ValueError for heads that do not divide, and for more
+    than max_len tokens. Vaswani et al. 2017, arXiv:1706.03762.
     """
 
     def __init__(
@@ -260,12 +263,6 @@ class Seq2SeqTransformer(nn.Module):
 # **Why multiply by $\sqrt d$.** The embeddings were tied to the output matrix, whose entries are small, of size
 # $1/\sqrt d$. Sines are of size 1. Without the factor the positions would drown the words.
 #
-# **The memory is computed once** and read by every decoder layer. In generation that saves the whole encoder at each
-# step.
-#
-# **Padding of the target needs no mask.** It stands at the end, where the causal mask hides it from all real tokens.
-# The loss ignores it.
-#
 # **The table is a buffer that no state dict holds**, and `reset_parameters` fills it again after `to_empty`. Angles of
 # thousands of radians are computed in float64, once.
 #
@@ -320,15 +317,6 @@ class Seq2SeqTransformer(nn.Module):
 # `millions` 220, 770.
 #
 # Source: Kasai et al. 2020, arXiv:2006.10369.
-#
-# ### Encoder-decoder or decoder alone: which would you choose?
-#
-# - Decoder alone for general use: one stack, one objective, prompts instead of tasks, one cache for turns of a
-#   dialogue.
-# - Encoder-decoder for a fixed task with many pairs, or a source of another kind, such as audio.
-# - At equal FLOPs it has about twice the weights: each token passes through one of two stacks.
-#
-# Source: Raffel et al. 2019, section 3.2, arXiv:1910.10683.
 #
 # ### How would you test it?
 #

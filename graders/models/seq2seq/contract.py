@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from dojo.contracts import Attempt, Call, Draw, DropoutContract, NormedContract, oracles
-from dojo.contracts.attention import SoftmaxContract, one_value
-from dojo.contracts.checks.assertions import assert_raises, fail
-from dojo.contracts.harness import core, robust
+from dojo.contracts import Attempt, Call, Draw, DropoutContract, HeadsContract, NormedContract, oracles
+from dojo.contracts.attention import SoftmaxContract, one_value, very_large_scores
+from dojo.contracts.checks.assertions import assert_raises
+from dojo.contracts.harness import robust
 from dojo.contracts.layers import POST_NORM_TOPICS, silenced, very_low_scores
 
 WAYS = (
@@ -57,12 +56,13 @@ def quiet_norms(d: Draw) -> Call:
 def far_below_zero(d: Draw) -> Call:
     """Every score is far below zero, and below what a mask is often filled with."""
     made = TestSeq2SeqTransformer.call(d, padding=PADDING)
-    for each in ("encoder_layers.0.self_attn", "decoder_layers.0.self_attn", "decoder_layers.0.cross_attn"):
-        made = made.with_params(**very_low_scores(each, made.params))
-    return made
+    lowered = (
+        very_low_scores(each, made.params) for each in ("encoder_layers.0.self_attn", "decoder_layers.0.cross_attn")
+    )
+    return made.with_params(**next(lowered), **next(lowered))
 
 
-class TestSeq2SeqTransformer(NormedContract, DropoutContract, SoftmaxContract):
+class TestSeq2SeqTransformer(NormedContract, HeadsContract, DropoutContract, SoftmaxContract):
     name = "Seq2SeqTransformer"
     oracle = model(*WAYS[0])
     variants = tuple(model(*parts) for parts in WAYS)
@@ -72,19 +72,21 @@ class TestSeq2SeqTransformer(NormedContract, DropoutContract, SoftmaxContract):
         "as_long_as_allowed": {"src": 14, "tgt": 14, "padding": None},
         "padding": {"padding": PADDING},
         "two_layers_and_padding": {"batch": 3, "layers": 2},
-        "as_long_as_the_source_and_padding": {"tgt": 7, "tgt_vocab": 13, "padding": PADDING},
         "int32_tokens": {"dtype": torch.int32, "padding": None},
     }
     dead_rows = {
         "one_entry_is_all_padding": {"layers": 2, "padding": "one_row"},
-        "one_of_three_entries_is_all_padding": {"batch": 3, "padding": "one_row"},
         "all_is_padding": {"padding": torch.zeros(2, 7, dtype=torch.bool)},
     }
-    hard_cases = {"small_sums_at_every_norm": quiet_norms, "scores_far_below_zero": far_below_zero}
+    hard_cases = {
+        "small_sums_at_every_norm": quiet_norms,
+        "scores_far_below_zero": far_below_zero,
+        "very_large_scores": lambda d: very_large_scores(TestSeq2SeqTransformer.call(d, padding=PADDING), 50),
+    }
     holds = POST_NORM_TOPICS | {
-        "Causal": ("test_a_later_token",),
-        "Padding": ("test_padding_of_the_source", "test_hard_cases"),
-        "Positions": ("test_positions_beyond", "test_any_leading", "test_state_dict"),
+        "Causal": ("test_values_match",),
+        "Padding": ("test_hard_cases",),
+        "Positions": ("test_positions_beyond", "test_state_dict"),
         "Errors": ("test_heads_must", "test_longer_sequences"),
     }
     representative = ("two_layers_and_padding", "padding")
@@ -92,7 +94,6 @@ class TestSeq2SeqTransformer(NormedContract, DropoutContract, SoftmaxContract):
         "one_token_of_target": {"tgt": 1, "padding": None},
         "one_token_of_source": {"src": 1, "padding": None},
         "one_entry_one_head": {"batch": 1, "heads": 1, "pairs": 4},
-        "a_long_source": {"batch": 1, "src": 307, "heads": 1, "pairs": 3, "longest": 313, "padding": None},
     }
     grows = {"head_dim": "pairs"} | {n: n for n in ("batch", "src", "tgt", "heads", "d_ff", "src_vocab", "tgt_vocab")}
     timed = {"src": 48, "tgt": 32, "src_vocab": 97, "tgt_vocab": 89, "heads": 4, "pairs": 8, "d_ff": 96, "longest": 64}
@@ -129,32 +130,14 @@ class TestSeq2SeqTransformer(NormedContract, DropoutContract, SoftmaxContract):
     @classmethod
     def near_300(cls, d: Draw) -> Call:
         made = cls.call(d, padding=None)
-        return made.with_params(**{k: 300 + 4 * v for k, v in made.params.items() if "_embedding" in k})
-
-    def unmoved(self, attempt: Attempt, made: Call, tokens: int, **changed: Tensor) -> bool:
-        """Whether the first tokens get the same logits from other inputs."""
-        before, after = (self.run(attempt, "other inputs", each) for each in (made, made.with_inputs(**changed)))
-        alike = before.shape == after.shape == (*made.inputs["tgt_ids"].shape, made.init["tgt_vocab"])
-        return alike and torch.allclose(before[:, :tokens], after[:, :tokens], atol=1e-4)
+        quiet = {k: 0.01 * v for k, v in made.params.items() if re.search("[qk]_proj.weight", k)}
+        return made.with_params(**{k: 300 + 4 * v for k, v in made.params.items() if "_embedding" in k}, **quiet)
 
     @classmethod
     def one_value_for_many_keys(cls, d: Draw) -> Call:
         sizes = {"tgt_vocab": 256, "heads": 2, "pairs": 64, "longest": 512, "quiet": 1 / 16}
         made = cls.call(d, 1, 1, 512, **sizes, padding=None)
         return one_value(d, made, "decoder_layers.0.self_attn.")
-
-    @core
-    def test_a_later_token_changes_no_earlier_logits(self, attempt: Attempt, draw: Draw) -> None:
-        made = self.call(draw, tgt=7, layers=2, padding=None)
-        later = torch.arange(7) >= 4
-        if not self.unmoved(attempt, made, 4, tgt_ids=(made.inputs["tgt_ids"] + later) % 17):
-            fail("the decoder is causal", "target tokens 4 to 6 changed the logits of tokens 0 to 3")
-
-    @core
-    def test_padding_of_the_source_reaches_no_logit(self, attempt: Attempt, draw: Draw) -> None:
-        made = self.call(draw, layers=2, padding=PADDING)
-        if not self.unmoved(attempt, made, 5, src_ids=(made.inputs["src_ids"] + ~PADDING) % 13):
-            fail("padding of the source reaches no logit", "other ids in padded places changed the logits")
 
     @robust
     def test_positions_beyond_2048_are_told_apart(self, attempt: Attempt, draw: Draw) -> None:
@@ -169,12 +152,3 @@ class TestSeq2SeqTransformer(NormedContract, DropoutContract, SoftmaxContract):
             for side, told in (("src", "source"), ("tgt", "target")):
                 use = partial(self.run, attempt, "too_long", self.call(draw, padding=padding, **{side: seq}))
                 assert_raises(use, seq, sentence=f"a {told} longer than max_len is a ValueError")
-
-    @robust
-    def test_heads_must_divide_the_model_and_its_width_be_even(self, attempt: Attempt, draw: Draw) -> None:
-        """A wrong configuration is found in the first batch, by an error about shapes, and not when it is read."""
-        made = self.call(draw, padding=None)
-        of_heads, odd = "d_model that num_heads does not divide is a ValueError", "an odd d_model is a ValueError"
-        for d_model, heads, held, told in ((14, 3, (14, 3), of_heads), (15, 3, (15,), odd), (1, 1, (1,), odd)):
-            wrong = replace(made, init=made.init | {"d_model": d_model, "num_heads": heads}, params={})
-            assert_raises(partial(self.run, attempt, "wrong_sizes", wrong), *held, sentence=told)
