@@ -36,14 +36,6 @@
 #
 # </details>
 
-# %% tags=["active-ipynb", "example"]
-# # The example, in numbers
-# from statistics import NormalDist
-#
-# for x in (1.0, -1.0):
-#     hidden = x * NormalDist().cdf(x)
-#     print(f"x {x:4}: gelu {hidden:.3f}, result {hidden + 0.5:.3f}; with dropout 0.5: 0.5 or {2 * hidden + 0.5:.3f}")
-
 # %%
 import torch
 import torch.nn.functional as F

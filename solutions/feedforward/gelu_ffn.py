@@ -38,17 +38,6 @@
 # - **Dropout of 1.** It drops everything; values and gradients stay finite.
 # - **Half precision.** erf and `1 + erf` in float32. The product with `z` may be rounded once more.
 
-# %% tags=["active-ipynb", "example"]
-# # The example, in numbers
-# from statistics import NormalDist
-#
-# for x in (1.0, -1.0):
-#     hidden = x * NormalDist().cdf(x)
-#     print(f"x {x:4}: gelu {hidden:.3f}, result {hidden + 0.5:.3f}; with dropout 0.5: 0.5 or {2 * hidden + 0.5:.3f}")
-
-# %% [markdown] tags=["hint"]
-# Two `nn.Linear`, an activation between them, and `nn.Dropout`. The attributes are called `fc1` and `fc2`.
-
 # %% [markdown] tags=["hint"]
 # `F.gelu` is exact by default. `nn.Dropout` knows the mode of its module; `F.dropout` takes it as an argument:
 # `F.dropout(h, p, self.training)`.
@@ -94,9 +83,6 @@ class FeedForward(nn.Module):
 # weights its input by the share of a normal distribution below it. It is smooth, and slightly negative for small
 # negative inputs, so its gradient does not vanish below 0 as that of ReLU does.
 #
-# **Why divide by $1 - p$ in training.** The expected value is then the same in both modes, and inference does nothing.
-# It is called inverted dropout.
-#
 # **Half precision.** PyTorch computes gelu of a half tensor in float32 and rounds once. Written out in float16,
 # `1 + erf` at $-4$ is 0, where $-4\, \Phi(-4)$ is $-1.3 \cdot 10^{-4}$.
 #
@@ -114,7 +100,6 @@ class FeedForward(nn.Module):
 #
 # - Dropout in evaluation mode: `F.dropout(h, p)` has `training=True` as its default.
 # - Dropout before gelu.
-# - The tanh approximation for weights that were trained with the exact function.
 # - A mask drawn without dividing by $1 - p$: the mean shrinks in training only.
 
 # %% [markdown] tags=["solution", "questions"]
@@ -127,14 +112,6 @@ class FeedForward(nn.Module):
 # - With three matrices the same weights give 8/3, which is where SwiGLU's width comes from.
 #
 # Source: Kaplan et al. 2020, section 3.1, arXiv:2001.08361.
-#
-# ### What does the layer store?
-#
-# - Seen as a memory: rows of $W_1$ match patterns in a token, columns of $W_2$ are what is added when they fire.
-# - It is attention with fixed keys and values, and gelu in place of softmax.
-# - No token sees another here. Whatever moves between tokens has moved before.
-#
-# Source: Geva et al. 2020, arXiv:2012.14913.
 #
 # ### How many MB does the backward need of `tokens` tokens at width `d`, 4 · d inside, in bfloat16 without dropout?
 #
@@ -156,15 +133,6 @@ class FeedForward(nn.Module):
 # Answer: `100 * p / (1 - p)` percent, within 3 %. Settings: `p` 0.1, 0.2, 0.5.
 #
 # Source: Srivastava et al. 2014, section 10, https://jmlr.org/papers/v15/srivastava14a.html.
-#
-# ### Dropout together with recomputed activations: what can go wrong?
-#
-# - The recomputation must draw the same mask, or the gradient belongs to another function.
-# - So the state of the random generator is saved and restored, for the device too.
-# - Large models hardly use dropout: with one pass over the data there is little to overfit. It comes back in
-#   fine-tuning on little data.
-#
-# Source: PyTorch documentation of `torch.utils.checkpoint`, https://docs.pytorch.org/docs/stable/checkpoint.html.
 #
 # ### How is it split over devices?
 #
