@@ -33,16 +33,6 @@
 #
 # </details>
 
-# %% tags=["active-ipynb", "example"]
-# # The example, in numbers
-# import torch
-#
-# x = torch.tensor([1.0, 2.0, 5.0]).log()
-# exponentials = x.exp()
-# print(exponentials, "sum", exponentials.sum())
-# print("weights", exponentials / exponentials.sum())
-# print("float32 ends at", torch.tensor([88.0, 89.0]).exp())
-
 # %%
 import torch
 from jaxtyping import Float

@@ -36,16 +36,6 @@
 # - **Half precision.** float16 and bfloat16 are computed in float32, from the differences to the maximum on, and
 #   rounded once, at the end. A long row does not overflow.
 
-# %% tags=["active-ipynb", "example"]
-# # The example, in numbers
-# import torch
-#
-# x = torch.tensor([1.0, 2.0, 5.0]).log()
-# exponentials = x.exp()
-# print(exponentials, "sum", exponentials.sum())
-# print("weights", exponentials / exponentials.sum())
-# print("float32 ends at", torch.tensor([88.0, 89.0]).exp())
-
 # %% [markdown] tags=["hint"]
 # Add the same constant to every entry of a row. What happens to the numerator, to the denominator, and to the quotient?
 
@@ -86,7 +76,6 @@ def softmax(x: Float[Tensor, "*batch"], dim: int = -1) -> Float[Tensor, "*batch"
 #
 # The shift $c$ cancels, so we are free to choose it. With $c = \max_j x_j$ every exponent is at most 0.
 # Nothing overflows. One term of the sum is $e^0 = 1$, so we never divide by 0.
-# Small terms may underflow to 0, and that is their right value.
 #
 # The maximum is detached. The result does not depend on $c$, so the gradient through $c$ is zero;
 # leaving it out saves work and changes nothing.
@@ -114,16 +103,6 @@ def softmax(x: Float[Tensor, "*batch"], dim: int = -1) -> Float[Tensor, "*batch"
 
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
-#
-# ### Why is the row maximum subtracted, and not the mean?
-#
-# - Any constant $c$ cancels: $\frac{e^{x_i - c}}{\sum_j e^{x_j - c}} = \mathrm{softmax}(x)_i$. The choice changes the
-#   rounding alone.
-# - With the maximum every exponent is at most 0 and one term of the sum is 1. Nothing overflows, and nothing is divided
-#   by 0.
-# - An entry 89 above the mean would still overflow in float32, which ends at $e^{88.7}$.
-#
-# Source: Blanchard, Higham, Higham 2019, arXiv:1909.03469.
 #
 # ### Two entries are `gap` apart: what weight has the larger one at temperature `T`?
 #
