@@ -8,7 +8,8 @@
   `[equivalent]`, no mistake: the name is a regular expression of "line  →  changed line", the text below it the reason;
   `[builds on]`, the name of a kata whose known bugs are taken over wherever their edits fit this solution;
   `[not here]`, the name of one among them that this kata makes impossible or harmless, and why.
-- `right.txt`: right answers that differ from the solution in a line or a few, as rows.
+- `right.txt`: right answers that differ from the solution in a line or a few, as rows. Where the kata asks for a test,
+  the rows are right programs, as below.
 - `right/STYLE.py`: right answers as whole files. A line `# with TRACK/NAME/STYLE` stands for the text of another one,
   as a candidate pastes what was written before, be it of `right/` or of `field/`, and `# with TRACK/NAME` for that
   kata's solution. Where the kata asks for a test, a file without one is a right program that every test must accept; it
@@ -92,8 +93,8 @@ def equivalents(kata: Kata) -> list[Row]:
 
 def right_attempts(kata: Kata) -> dict[str, str]:
     """The right answers, by style."""
-    asked = TEST in master.names(kata)
-    return {style: source for style, source in _right(kata).items() if not asked or has_test(source)}
+    programs = right_programs(kata) if TEST in master.names(kata) else {}
+    return {style: source for style, source in _right(kata).items() if style not in programs}
 
 
 def right_place(kata: Kata, style: str) -> str:
@@ -104,8 +105,9 @@ def right_place(kata: Kata, style: str) -> str:
 
 
 def right_programs(kata: Kata) -> dict[str, str]:
-    """The right programs that a test must accept, by style."""
-    return {style: source for style, source in _right(kata).items() if not has_test(source)}
+    """The right programs that a test must accept, by style: files without a test, and rows, which edit the solution."""
+    rows = {row.name.replace(" ", "_") for row in read(kata.proofs / "right.txt")}
+    return {style: source for style, source in _right(kata).items() if style in rows or not has_test(source)}
 
 
 def has_test(source: str) -> bool:

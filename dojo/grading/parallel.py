@@ -5,19 +5,22 @@ from __future__ import annotations
 import gc
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from dojo.content import master
 from dojo.grading.options import Entry, Options
 from dojo.grading.run import conclude, run
 from dojo.judge.fork_server import ForkServer, FreshStarts
 from dojo.judge.pool import WorkerPool, processors
 
 if TYPE_CHECKING:
+    from dojo.content.catalog import Kata
     from dojo.verdict.screen.terminal import Screen
     from dojo.verdict.types import Verdict
 
 MOST_JUDGES = 8  # at once: with its worker each takes some 30 MB, and more would hardly be quicker
 Part = tuple[Entry, Options]
+Server = TypeVar("Server", ForkServer, ForkServer | FreshStarts)
 
 
 def side_by_side(
@@ -27,6 +30,7 @@ def side_by_side(
     # A GPU is one for all, a debugger sits at one terminal, and what comes first must be known to stop there.
     alone = options.device == "cuda" or options.debug or options.stop_at_first
     count = judges()
+    server = warmed([entry.kata for entry in entries], server)
     names = [entry.kata.name for entry in entries]
     if alone or count == 1 or not isinstance(server, ForkServer):
         # nothing may draw where a debugger asks
@@ -39,6 +43,12 @@ def side_by_side(
         # Later katas are made of the earlier ones and take longer: what is begun last should be over soon.
         verdicts = pool.map(parts[::-1], lambda verdict: progress.done(verdict.kata))[::-1]
     return verdicts if len(entries) == len(parts) else [joined(verdicts, options)]
+
+
+def warmed(katas: list[Kata], server: Server) -> Server:
+    """One that has loaded what the katas' programs use; else each worker waits for torch's optimizers."""
+    needs = any("test" in master.names(kata) or "torch.optim" in master.read_text(kata.master) for kata in katas)
+    return server.warm() if needs and isinstance(server, ForkServer) else server
 
 
 def judges() -> int:

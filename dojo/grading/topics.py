@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from dojo.content import catalog, master
 from dojo.content.catalog import Kata
+from dojo.contracts import CandidateTest
 from dojo.grading.runner import class_name, topic_of
 
 
@@ -52,8 +53,12 @@ def faults(kata: Kata) -> list[str]:
 
 
 def unproven(kata: Kata, failed: Mapping[str, Collection[str]]) -> list[str]:
-    """The topics of which no wrong attempt fails a check, a sentence each. `failed` holds what each attempt fails."""
+    """The topics of which no wrong attempt fails a check, a sentence each. `failed` holds what each attempt fails.
+
+    Wrong attempts are programs: a topic that asks something of a test alone is left to the bad tests in `tests/`.
+    """
     seen = {check.partition("[")[0] for each in failed.values() for check in each}
+    seen |= {check for check in checks(kata) if check.partition("::")[0] in _of_a_test(kata)}
     return [
         f"{kata.say(kata.grader)}: no wrong attempt fails a check of the topic {topic!r}"
         for topic, held in holding(kata).items()
@@ -70,6 +75,10 @@ def _classes(kata: Kata) -> list[type]:
 def _holds(cls: type) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = getattr(cls, "holds", {})
     return found
+
+
+def _of_a_test(kata: Kata) -> set[str]:
+    return {class_name(cls) for cls in _classes(kata) if issubclass(cls, CandidateTest)}
 
 
 def _names(cls: type) -> list[str]:

@@ -14,6 +14,7 @@ from dojo.content.rows import Row
 from dojo.grading import topics
 from dojo.grading.kill_matrix import Outcomes, kill_matrix
 from dojo.grading.options import Options
+from dojo.grading.parallel import warmed
 from dojo.grading.telling.diagnosis import PYTHONS_OWN, Diagnosis
 from dojo.judge.fork_server import ForkServer
 from dojo.proving import house_mistakes
@@ -41,7 +42,7 @@ def survivors(kata: Kata, server: ForkServer, seed: int, own: dict[str, str] | N
 
         tried = {row: sources[row] for row in rows}
         if tried:
-            kill_matrix(kata, tried, Options(seed), _server(kata, server), due, outcomes)
+            kill_matrix(kata, tried, Options(seed), warmed([kata], server), due, outcomes)
         found = {row: [check for check, fault in each.items() if fault] for row, each in outcomes.items()}
         own.update({row: failed[0] for row, failed in found.items() if failed})
         return [row for row in sources if row not in own]
@@ -55,7 +56,7 @@ def survivors(kata: Kata, server: ForkServer, seed: int, own: dict[str, str] | N
 def faults(kata: Kata, server: ForkServer, seed: int) -> list[str]:
     """What is wrong with the whole matrix, as `FILE:LINE: what`."""
     options, source = Options(seed), master.read_text(kata.master)
-    server = _server(kata, server)
+    server = warmed([kata], server)
     bugs = {bug.name: bug for bug in proofs.bugs(kata)}
     sources = {name: bug.plant(source) for name, bug in bugs.items()} | proofs.mistakes(kata)
     outcomes, checks = kill_matrix(kata, sources, options, server)
@@ -115,12 +116,6 @@ def misdiagnosed(
 def _own(kata: Kata) -> dict[str, str]:
     source = master.read_text(kata.master)
     return {bug.name: bug.plant(source) for bug in proofs.own_bugs(kata)} | proofs.mistakes(kata)
-
-
-def _server(kata: Kata, server: ForkServer) -> ForkServer:
-    """One that has loaded what the kata's programs use; else each worker waits for torch's optimisers."""
-    needs = "test" in master.names(kata) or "torch.optim" in master.read_text(kata.master)
-    return server.warm() if needs else server
 
 
 def _place(kata: Kata, bugs: Mapping[str, Row], row: str) -> str:

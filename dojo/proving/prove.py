@@ -107,7 +107,7 @@ def _files(kata: Kata, server: ForkServer, seed: int, tell: Tell) -> list[str]:
         for row in (*proofs.own_bugs(kata), *proofs.mutants(kata)):
             row.plant(source)
         proofs.mistakes(kata)
-        right = proofs.right_attempts(kata)
+        right = proofs.right_attempts(kata) | proofs.right_programs(kata)
     except BadRow as bad:
         return [*faults, str(bad)]
     known = len(proofs.bugs(kata))
@@ -206,7 +206,7 @@ def _each(
         done += 1
         tell(done, len(sources))
 
-    with WorkerPool(judge, server, min(processors(), len(sources))) as pool:
+    with WorkerPool(judge, parallel.warmed([kata], server), min(processors(), len(sources))) as pool:
         found = pool.map(list(sources.values()), count)
     return [f"{place}: {fault}" for place, each in zip(sources, found, strict=True) for fault in each]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import re
+from functools import lru_cache
 
 from dojo.content.master import definitions
 from dojo.content.proofs import TEST
@@ -27,6 +28,7 @@ def kind_of(mistake: str) -> str:
     return next((kind for kind, words in KINDS.items() if re.search(words, mistake)), "other")
 
 
+@lru_cache(maxsize=256)
 def program(source: str, test: str = TEST) -> str:
     """A source as a test meets it: without the test itself, comments and docstrings."""
     tree = ast.parse(source)
