@@ -123,7 +123,9 @@ def test_show_gives_the_ask_and_the_contract_when_it_is_asked_for():
     assert "Do not hide it." not in asked
     assert held.startswith("# Stable softmax: the contract\n\n- **Extremes.** Any finite input")
     assert "Do not hide it." in held
-    assert shown("debug_lm", "--contract").startswith("The statement of debug_lm is in one part: ")
+    assert shown("debug_lm", "--contract").startswith("# A small GPT with four bugs, and its test: the contract\n")
+    for name in [name for name, kata in katas().items() if not master.contract(kata)][:1]:
+        assert shown(name, "--contract").startswith(f"The statement of {name} is in one part: ")
 
 
 @pytest.mark.parametrize(("rows", "paged"), [(24, True), (300, False)])

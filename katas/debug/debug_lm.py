@@ -7,48 +7,16 @@
 # $$\mathrm{loss} = -\frac{1}{|T|} \sum_{(b, t) \in T} \log p\big(\mathrm{ids}_{b, t+1} \mid
 # \mathrm{ids}_{b, 0 \ldots t}\big), \qquad T \text{: all } (b, t) \text{ with } \mathrm{ids}_{b, t+1} \ge 1$$
 #
-# The program below runs, and it trains. It has **four bugs**, each in a line or two. Find them by running it. Then hand
-# in one file with both:
+# The program below runs and trains. It has **four bugs**, each in a line or two. Find them by running it, then hand in
+# one file with both:
 #
-# 1. **The fix**: the program, mended where it stands. Keep its names and parameters.
-# 2. **The test**: `test(program)`. It gets an implementation of the contract below, with the names `program.attend`,
-#    `program.Block`, `program.MiniGPT`, `program.loss` and `program.train`. It returns None if it is content and raises
-#    an `AssertionError` if it is not.
+# 1. **The fix**: the program, mended where it stands.
+# 2. **The test**: `test(program)`. It gets an implementation of `program.attend`, `program.Block`, `program.MiniGPT`,
+#    `program.loss` and `program.train`, returns None if that is right, and raises an `AssertionError` if not.
 #
-# The contract of each name:
-#
-# - **`attend(q, k, v, num_heads)`** is causal attention of several heads: $\mathrm{softmax}(q k^\top /
-#   \sqrt{\text{head\_dim}})\, v$ in each head, over the positions `0 ... t` for position `t`. All three are
-#   `(batch, seq, d_model)`, and so is the result. Head `h` owns the entries `h * head_dim ... (h + 1) * head_dim - 1`,
-#   with `head_dim = d_model / num_heads`.
-# - **`Block(d_model, num_heads, dropout=0.0)`**: `forward(x)` takes and gives `(batch, seq, d_model)`, by the first
-#   formula above. Attention is `attend` between projections of `d_model` to `d_model`: queries, keys, values, output.
-#   The feed-forward layer is `4 * d_model` wide. The two norms are LayerNorms with weights and biases of their own; no
-#   other part has a bias. So a block holds `12 * d_model**2 + 4 * d_model` numbers. Dropout stands behind each of the
-#   two branches.
-# - **`MiniGPT(vocab_size, d_model, num_layers, num_heads, max_len, dropout=0.0)`**: `forward(ids)` takes integers
-#   `(batch, seq)`, with up to `max_len` tokens in a row, and gives logits `(batch, seq, vocab_size)`. It adds the
-#   embedding of each token and a learned embedding of its position, one of `max_len`; then come the blocks, each with
-#   parameters of its own, one more LayerNorm, and a projection to the vocabulary that is not tied to the embedding.
-# - **`loss(model, ids)`** is the mean cross-entropy of the next token, by the second formula. The id 0 is padding and
-#   stands at the end of rows; a target that is padding does not count. `model` is anything that makes logits of ids, a
-#   plain function too.
-# - **`train(model, ids, steps, lr)`** makes `steps` steps on `ids`, with an optimiser of its choice, of learning rate
-#   `lr`. `model` is a module such as `MiniGPT`. Each step follows the gradient of its own loss, to which no gradient of
-#   an earlier step was added, with the dropout of training. The result is a list of floats: the loss before each step,
-#   without dropout. Afterwards the model is in training mode. With `lr=0` it keeps its weights. For a `MiniGPT` of 16
-#   dimensions or more and a sentence of 16 tokens or less, some loss of the first 40 with `lr=0.01` is below the first.
-# - **The test accepts** every program that keeps this contract, however it is written. It may **not rest on** initial
-#   values, the order of random draws, names of attributes, parameters and helpers, whether projections are fused or
-#   separate or stored transposed, the dtype inside, rounding (allow 1e-4), gradients that were there before the first
-#   step, how much faster the loss falls, or time.
-# - **The test rejects** the program as you got it; each bug alone; and at least 80% of further mistakes of the same
-#   kinds: masks, scale, heads, projections, positions, shifts of the labels, residuals, shared parts, padding, and the
-#   steps of training. An exception that the program raises rejects it too. It judges by behaviour: reading the
-#   program's code is forbidden. It takes at most 5 seconds of processor time for a program, with torch imported and in
-#   one thread, and answers the same however random numbers fall.
-# - **Each bug is mended in at most three lines**, and everything else stays as it is.
-# - **Not graded:** initial values, wrong arguments, empty batches, rows of padding alone, half precision.
+# `attend(q, k, v, num_heads)` is causal attention, from three tensors `(batch, seq, d_model)` to one. `Block` is the
+# first formula, `loss` the second. `MiniGPT` makes logits `(batch, seq, vocab_size)` of ids `(batch, seq)`, and `train`
+# gives the losses of its steps.
 #
 # **Example.** `attend` with one head of one entry: `q = (0, 0)`, `k = (1, 2)` and `v = (3, 5)`. All scores are 0, so
 # position 0 gives 3 and position 1 gives the mean of 3 and 5: the result is `(3, 4)`. A mask that comes after the
@@ -60,17 +28,35 @@
 #
 # House rules hold: docs/house_rules.md.
 
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Attention, Model, Loss, Training, Fix, Right programs, Wrong programs</summary>
+#
+# - **Attention.** Position `t` attends to `0 ... t`, with scores divided by $\sqrt{\text{head\_dim}}$. Head `h` owns
+#   the entries `h * head_dim ... (h + 1) * head_dim - 1`.
+# - **Model.** A block has `12 * d_model**2 + 4 * d_model` parameters: four projections, a feed-forward layer and two
+#   LayerNorms, which alone have biases. Dropout follows both branches. `MiniGPT` has learned embeddings of tokens and
+#   of `max_len` positions, blocks, a LayerNorm and an untied head; nothing is shared.
+# - **Loss.** The id 0 is padding, stands at the end of rows, and is no target. `model` is any function.
+# - **Training.** Losses are floats, taken before each step without dropout. Each step has dropout and follows its own
+#   gradient alone. `train` ends in training mode. `lr=0` keeps weights; with `lr=0.01` the loss of 16 tokens falls
+#   within 20 steps.
+# - **Fix.** At most three changed lines a bug.
+# - **Right programs.** The test accepts each, within 5 s, under every seed. It may not rest on initial values, private
+#   names, how parameters are stored, dtypes inside, differences below 1e-4, `.grad` (None after a step is right) or
+#   time.
+# - **Wrong programs.** The test rejects what was handed out, each bug alone, and 80% of further mistakes. It never
+#   reads code.
+#
+# </details>
+
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
-# import math
+# import torch
 #
-# q, k, v = (0.0, 0.0), (1.0, 2.0), (3.0, 5.0)
-# for t in range(2):
-#     exps = [math.exp(q[t] * each) for each in k]
-#     seen = exps[: t + 1]
-#     right = sum(e * each for e, each in zip(seen, v)) / sum(seen)
-#     masked_late = sum(e * each for e, each in zip(seen, v)) / sum(exps)
-#     print("position", t, "gives", right, "and with the mask after the softmax", masked_late)
+# q, k, v = torch.zeros(2, 1), torch.tensor([[1.0], [2.0]]), torch.tensor([[3.0], [5.0]])
+# later = torch.tensor([[False, True], [False, False]])
+# print("right:", (q @ k.T).masked_fill(later, -torch.inf).softmax(-1) @ v)
+# print("with the mask after the softmax:", (q @ k.T).softmax(-1).masked_fill(later, 0.0) @ v)
 
 # %%
 import torch
@@ -151,7 +137,7 @@ class MiniGPT(nn.Module):
 
 # %%
 def loss(model, ids: Int[Tensor, "batch seq"]) -> Float[Tensor, ""]:
-    """The mean cross-entropy of each next token that is no padding."""
+    """The mean cross-entropy of each next token that is no padding; model makes logits of ids."""
     logits = model(ids[:, :-1])
     targets = ids[:, 1:]
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=PAD)
@@ -183,7 +169,6 @@ def test(program) -> None:
 # # The program above, trained on one sentence: what does the curve say?
 # letters = "to be or not to be, that is the question"
 # ids = torch.tensor([[1 + sorted(set(letters)).index(letter) for letter in letters]])
-# torch.manual_seed(0)
 # losses = train(MiniGPT(len(set(letters)) + 1, 32, 2, 4, 64), ids, 60, 0.01)
 # print("ln V is", round(torch.tensor(len(set(letters)) + 1.0).log().item(), 2))
 # print("loss before steps 0, 10, 20, …:", [round(each, 3) for each in losses[::10]])

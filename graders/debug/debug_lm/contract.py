@@ -24,21 +24,15 @@ from dojo.contracts import (
 )
 from dojo.judge.proxy import Module
 
-KEPT = {
+KEPT = (
     "test_values_match_the_definition",
     "test_gradients_match_the_definition",
     "test_holds_exactly_the_parameters_of_the_contract",
-}
-OFF = {
-    check: "the program is given: it is mended and not written" for check in dir(ModuleContract) if check[:5] == "test_"
-}
-OFF = {check: why for check, why in OFF.items() if check not in KEPT}
-WAYS = (
-    (oracles.library, oracles.library_layer_norm),
-    (oracles.stage_by_stage, oracles.layer_norm),
-    (oracles.normalised_last, oracles.library_layer_norm),
-    (oracles.term_by_term, oracles.layer_norm),
 )
+GIVEN = "the program is given: it is mended and not written"
+OFF = {check: GIVEN for check in dir(ModuleContract) if check.startswith("test_") and check not in KEPT}
+INSIDE = (oracles.stage_by_stage, oracles.normalised_last, oracles.term_by_term)
+NORMS = (oracles.layer_norm, oracles.library_layer_norm, oracles.layer_norm)
 
 
 def by_heads(attend: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -76,13 +70,11 @@ def model(attend: Callable[..., Tensor], norm: Callable[..., Tensor]) -> Callabl
 
 class TestAttend(Contract):
     name = "attend"
+    holds = {"Attention": ("test_values", "test_gradients")}
     oracle = by_heads(oracles.library)
-    variants = tuple(by_heads(attend) for attend, _ in WAYS[1:])
+    variants = tuple(by_heads(attend) for attend in INSIDE)
     off = OFF
     cases = {"three_heads": {}, "one_head": {"heads": 1}, "one_token": {"seq": 1}}
-    timed: dict = {}
-    more_shapes: dict = {}
-    grows: dict = {}
 
     @classmethod
     def call(cls, d: Draw, heads: int = 3, seq: int = 5) -> Call:
@@ -92,13 +84,11 @@ class TestAttend(Contract):
 
 class TestBlock(ModuleContract):
     name = "Block"
-    oracle = block(*WAYS[0])
-    variants = tuple(block(*ways) for ways in WAYS[1:])
+    holds = {"Model": KEPT}
+    oracle = block(oracles.library, oracles.library_layer_norm)
+    variants = tuple(map(block, INSIDE, NORMS))
     off = OFF
     cases = {"three_heads": {}, "one_head": {"heads": 1}}
-    timed: dict = {}
-    more_shapes: dict = {}
-    grows: dict = {}
 
     @classmethod
     def call(cls, d: Draw, heads: int = 3, seq: int = 5) -> Call:
@@ -108,8 +98,9 @@ class TestBlock(ModuleContract):
 
 class TestMiniGPT(ModuleContract):
     name = "MiniGPT"
-    oracle = model(*WAYS[0])
-    variants = tuple(model(*ways) for ways in WAYS[1:])
+    holds = {"Model": KEPT, "Loss": ("test_loss",), "Training": ("test_train", "test_each_step", "test_steps")}
+    oracle = model(oracles.library, oracles.library_layer_norm)
+    variants = tuple(map(model, INSIDE, NORMS))
     off = OFF
     cases = {
         "one_block": {},
@@ -117,9 +108,6 @@ class TestMiniGPT(ModuleContract):
         "three_blocks": {"layers": 3},
         "fewer_tokens_than_entries": {"vocab": 7},
     }
-    timed: dict = {}
-    more_shapes: dict = {}
-    grows: dict = {}
 
     @classmethod
     def call(
@@ -131,17 +119,16 @@ class TestMiniGPT(ModuleContract):
 
     @core
     def test_loss_is_the_mean_over_next_tokens_that_are_no_padding(self, attempt: Attempt, draw: Draw) -> None:
-        for case, ids in sentences(draw).items():
-            made = self.call(draw, ids=ids)
-            expected = self.right_loss(made)[0]
-            with self.case_context(attempt, case, made):
-                got = self.ask(attempt, "loss", self.ready(attempt, made), made.inputs["ids"])["value"]
-                got = tensor(got, attempt.device).cpu().double()
-                match(got, expected, 1e-4 * expected.abs(), "loss matches the definition", "")
+        made = self.call(draw, ids=padded(draw))
+        expected = self.right_loss(made)[0]
+        with self.case_context(attempt, "padded", made):
+            got = self.ask(attempt, "loss", self.ready(attempt, made), made.inputs["ids"])["value"]
+            got = tensor(got, attempt.device).cpu().double()
+            match(got, expected, 1e-4 * expected.abs(), "loss matches the definition", "")
 
     @core
     def test_train_gives_the_losses_before_each_step_without_dropout(self, attempt: Attempt, draw: Draw) -> None:
-        made = self.call(draw, dropout=0.5, ids=sentences(draw)["padded"])
+        made = self.call(draw, dropout=0.5, ids=padded(draw))
         with self.case_context(attempt, "three steps of lr=0, dropout=0.5", made):
             losses, _ = self.trained(attempt, made, 3, 0.0)
             expected = self.right_loss(made)[0].expand(3)
@@ -149,10 +136,9 @@ class TestMiniGPT(ModuleContract):
 
     @core
     def test_each_step_follows_the_gradient_of_its_own_loss_alone(self, attempt: Attempt, draw: Draw) -> None:
-        made = self.call(draw, ids=sentences(draw)["padded"])
+        made = self.call(draw, ids=padded(draw))
         with self.case_context(attempt, "three steps of lr=0", made):
-            _, trained = self.trained(attempt, made, 3, 0.0)
-            found = trained.describe()
+            found = self.trained(attempt, made, 3, 0.0)[1].describe()
             expected = self.right_loss(made)[1]
             for name, value in found["parameters"].items():
                 match(value.cpu(), made.params[name], None, f"a learning rate of 0 keeps the weights: {name}", "out in")
@@ -164,30 +150,21 @@ class TestMiniGPT(ModuleContract):
 
     @core
     def test_train_makes_the_loss_fall(self, attempt: Attempt, draw: Draw) -> None:
-        made = self.call(draw, ids=sentences(draw)["padded"])
-        losses, trained = self.trained(attempt, made, 40, 0.01)
-        if not losses[-1] < losses[0]:
-            left = "some" if any(g.any() for g in trained.describe()["gradients"].values()) else "no"
-            seen = f"{losses[0]:.4f} at first, {losses[-1]:.4f} before the last of 40 steps with lr=0.01"
-            fail("train makes the loss fall", seen, f"{left} parameter has a gradient afterwards")
+        made = self.call(draw, ids=padded(draw))
+        losses, _ = self.trained(attempt, made, 20, 0.01)
+        if not losses.min() < losses[0]:
+            fail("train makes the loss fall", f"{losses[0]:.4f} at first, and never below in 20 steps with lr=0.01")
 
     @core
-    def test_steps_are_made_with_dropout(self, attempt: Attempt, draw: Draw) -> None:
-        made = self.call(draw, dropout=0.5, ids=sentences(draw)["padded"])
-        first, second = (self.trained(attempt, made, 1, 0.01)[1].describe()["parameters"] for _ in range(2))
+    def test_steps_are_made_with_dropout_which_stays_on(self, attempt: Attempt, draw: Draw) -> None:
+        made = self.call(draw, dropout=0.5, ids=padded(draw))
+        trained = [self.trained(attempt, made, 1, 0.01)[1] for _ in range(2)]
+        first, second = (module.describe()["parameters"] for module in trained)
         if all(torch.equal(value, second[name]) for name, value in first.items()):
-            fail(
-                "steps are made with dropout", "dropout=0.5, lr=0.01: a step from the same weights gave the same twice"
-            )
-
-    @core
-    def test_the_model_is_in_training_mode_after_train(self, attempt: Attempt, draw: Draw) -> None:
-        made = self.call(draw, dropout=0.5)
-        _, trained = self.trained(attempt, made, 1, 0.0)
-        ids = made.inputs["ids"].to(attempt.device)
-        first, second = (trained.request((ids,), {})["value"] for _ in range(2))
+            fail("steps have dropout", "dropout=0.5, lr=0.01: a step from the same weights gave the same twice")
+        first, second = (trained[0].request((made.inputs["ids"].to(attempt.device),), {})["value"] for _ in "ab")
         if torch.equal(first, second):
-            fail("the model is in training mode after train", "dropout=0.5: two calls afterwards gave the same")
+            fail("train ends in training mode", "dropout=0.5: two calls afterwards gave the same")
 
     def right_loss(self, made: Call) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss in float64, target by target, and its gradients."""
@@ -215,27 +192,16 @@ class TestMiniGPT(ModuleContract):
 
 
 class Testtest(CandidateTest):
-    planted = (
-        "scale by d_model",
-        "heads merged without transpose",
-        "positions counted from 1",
-        "zero_grad missing",
-    )
-    but = (  # others of their kinds stand for them
-        "no mask at all",
-        "mask that hides what came before",
-        "scores filled with 0 instead of −inf",
-        "scale without the root",
-        "logits for each position instead of each token",
-        "every token at position 0",
-        "labels shifted the wrong way",
-        "residual taken after the norm",
-        "the last norm is that of a block",
-        "padding in the count alone",
-    )
+    holds = {
+        "Fix": ("test_the_fix",),
+        "Right programs": ("test_accepts", "test_answers", "test_takes"),
+        "Wrong programs": ("test_rejects",),
+    }
+    planted = ("scale by d_model", "heads merged without transpose", "positions counted from 1", "zero_grad missing")
+    but = ("no mask at all", "scale without the root")  # others of their kinds stand for them
 
 
-def sentences(d: Draw) -> dict[str, Tensor]:
-    padded = d.integers(1, 17, 3, 9)
-    padded[1, 6:], padded[2, 4:] = 0, 0
-    return {"whole": d.integers(1, 17, 2, 6), "padded": padded}
+def padded(d: Draw) -> Tensor:
+    ids = d.integers(1, 17, 3, 9)
+    ids[1, 6:], ids[2, 4:] = 0, 0
+    return ids
