@@ -7,51 +7,19 @@
 # $$\mathrm{token} = \min\, i \ \text{ with } \sum_{j \le i} p_j > u, \qquad p = \text{top-p of }
 # \mathrm{softmax}(\mathrm{logits} / \text{temperature})$$
 #
-# The program below runs, and it writes text. It has **four bugs**, each in a line or two. Find them by running it. Then
+# The program below runs and writes text. It has **four bugs**, each in a line or two. Find them by running it, then
 # hand in one file with both:
 #
-# 1. **The fix**: the program, mended where it stands. Keep its names and parameters.
-# 2. **The test**: `test(program)`. It gets an implementation of the contract below, with the names `program.Cache`,
-#    `program.attend`, `program.Model` and `program.generate`. It returns None if it is content and raises an
-#    `AssertionError` if it is not.
+# 1. **The fix**: the program, mended where it stands.
+# 2. **The test**: `test(program)`. It gets an implementation of `program.Cache`, `program.attend`, `program.Model` and
+#    `program.generate`, returns None if that is right, and raises an `AssertionError` if not.
 #
-# The contract of each name:
-#
-# - **`Cache(max_len)`** holds keys and values of up to `max_len` tokens. `append(k, v)` takes those of further tokens,
-#   `(batch, new, dim)`, and gives the keys and the values of all so far, oldest first, each `(batch, length, dim)`.
-#   `length` is the number of tokens that it holds.
-# - **`attend(x, cache)`** is causal attention of one head. `x` is `(batch, seq, 3 * dim)`: queries, keys and values
-#   side by side, `dim` entries each. The tokens of `x` stand behind those in the cache, which they join. Token `t` of
-#   them all, counted from 0, attends to the tokens `0 ... t` by the first formula. $R_t$ turns the entries `2i` and
-#   `2i + 1` of queries and keys by the angle $t \cdot 10000^{-2i/\text{dim}}$, and nothing turns values. The result is
-#   `(batch, seq, dim)`. However a sequence is cut into calls, together they give what one call gives.
-# - **`Model(vocab_size, dim)`** is right as you got it. `forward(ids, cache=None)` takes integers `(batch, seq)` and
-#   gives logits `(batch, seq, vocab_size)`. Its only link between tokens is one call of `attend`. Without a cache the
-#   tokens stand alone. It holds `3 * dim**2 + 2 * vocab_size * dim` numbers.
-# - **`generate(model, prompt, n, uniform, temperature=1.0, top_p=1.0)`** continues each row of `prompt`, int64
-#   `(batch, seq)`, by up to `n` tokens. The id 0 is padding and stands at the end of rows: the text goes on behind the
-#   last token that is no padding. `uniform` is `(batch, n)`, a number of $[0, 1)$ for each token. The result is
-#   `(batch, n)`, int64. A row gets the same alone and beside others. `model` is anything that makes logits of
-#   `(ids, cache)`, a plain function that leaves the cache alone too.
-# - **Each token** is drawn by the second formula, in the order of the ids. Padding is never drawn: its logit counts as
-#   `-inf`. The logits are divided by `temperature` first. Then top-p goes from the most probable token down: a token
-#   stays while the sum of those before it is below `top_p`, and what stays is renormalised.
-# - **The id 1 ends a row**: it is the last token of the row, and padding fills the rest.
-# - **The test accepts** every program that keeps this contract, however it is written. It may **not rest on** initial
-#   values, names of attributes, parameters and helpers, what `attend` keeps in the cache, where the cache stores it, in
-#   how many calls a text is fed to the model, how many rows a call has, the dtype inside, rounding (allow 1e-4),
-#   gradients, or time.
-# - **The test rejects** the program as you got it; each bug alone; and at least 80% of further mistakes of the same
-#   kinds: caching, masking, positions, filters, draws, padding, feeding, rows and their ends. An exception that the
-#   program raises rejects it too. It judges by behaviour: reading the program's code is forbidden. It takes at most 5
-#   seconds of processor time for a program, and answers the same however random numbers fall.
-# - **Each bug is mended in at most three lines**, and everything else stays as it is.
-# - **Not graded:** more tokens than `max_len`, odd `dim`, empty rows, `n=0`, other settings than `temperature > 0` and
-#   `0 < top_p <= 1`, half precision, and draws that hang on less than 1e-3 of probability.
+# `attend(x, cache)` is the first formula: `x`, `(batch, seq, 3 * dim)`, holds queries, keys and values of tokens that
+# join those in the cache. `Model` is right as it is. `generate` continues rows of ids by `n` tokens, drawn by the
+# second formula with the numbers `uniform`, `(batch, n)`.
 #
 # **Example.** Logits give the ids 2, 3 and 4 the probabilities 0.5, 0.3 and 0.2. With `top_p=0.6` the sums before them
-# are 0, 0.5 and 0.8: the first two stay, with 0.625 and 0.375. The uniform number 0.6 draws id 2, and 0.7 draws id 3. A
-# filter that drops the token which crosses 0.6 would leave id 2 alone.
+# are 0, 0.5 and 0.8: the first two stay, with 0.625 and 0.375. The uniform number 0.6 draws id 2, and 0.7 draws id 3.
 #
 # **Builds on** rope, sampling, debug_lm. **Sources:** Shazeer 2019: Fast Transformer Decoding,
 # [arXiv:1911.02150](https://arxiv.org/abs/1911.02150); Su et al. 2021: RoFormer,
@@ -59,6 +27,26 @@
 # Degeneration, [arXiv:1904.09751](https://arxiv.org/abs/1904.09751).
 #
 # House rules hold: docs/house_rules.md.
+
+# %% [markdown] tags=["contract"]
+# <details><summary>Contract: Cache, Attention, Prompts, Draws, Ends, Fix, Right programs, Wrong programs</summary>
+#
+# - **Cache.** `append` gives keys and values of all tokens so far. `length` counts them.
+# - **Attention.** $R_t$ rotates the entries `2i` and `2i + 1` by $t \cdot 10000^{-2i/\text{dim}}$, with `t` counted
+#   from the first token in the cache. However tokens are cut into calls, the results are the same.
+# - **Prompts.** The id 0 is padding, at the end of rows: a text goes on behind its last token. Each row is continued
+#   as alone.
+# - **Draws.** Padding is never drawn. Top-p goes from the most probable token down, keeps each while the sum of those
+#   before it is below `top_p`, and renormalizes.
+# - **Ends.** The id 1 is the last token of its row; padding follows.
+# - **Fix.** At most three changed lines a bug.
+# - **Right programs.** The test accepts each, within 5 s, under every seed. It may not rest on initial values, private
+#   names, what a cache holds, calls of the model (any function), dtypes inside, differences below 1e-4, draws that hang
+#   on a probability under 1e-3, `.grad`, or time.
+# - **Wrong programs.** The test rejects what was handed out, each bug alone, and 80% of further mistakes. It never
+#   reads code.
+#
+# </details>
 
 # %% tags=["active-ipynb", "example"]
 # # The example, in numbers
@@ -68,8 +56,7 @@
 #     if before < top_p:
 #         kept[token] = p
 #     before += p
-# total = sum(kept.values())
-# print({token: round(p / total, 3) for token, p in kept.items()})
+# print({token: round(p / sum(kept.values()), 3) for token, p in kept.items()})
 
 # %%
 import torch
@@ -111,12 +98,12 @@ def attend(x: Float[Tensor, "batch seq three_dim"], cache: Cache) -> Float[Tenso
     angles = positions[:, None] * frequencies
     cos, sin = angles.cos(), angles.sin()
 
-    def turned(t: Tensor) -> Tensor:
+    def rotated(t: Tensor) -> Tensor:
         even, odd = t[..., 0::2], t[..., 1::2]
         return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
 
-    keys, values = cache.append(turned(k), v)
-    scores = turned(q) @ keys.mT / dim**0.5
+    keys, values = cache.append(rotated(k), v)
+    scores = rotated(q) @ keys.mT / dim**0.5
     later = torch.ones(seq, keys.shape[1], dtype=torch.bool, device=x.device).triu(1 + keys.shape[1] - seq)
     return torch.softmax(scores.masked_fill(later, -torch.inf), dim=-1) @ values
 
@@ -174,7 +161,6 @@ def test(program) -> None:
 
 # %% tags=["active-ipynb"]
 # # The program above, writing: is a text that was cut another way the same text?
-# torch.manual_seed(0)
 # model = Model(12, 8)
 # ids = torch.randint(2, 12, (1, 6))
 # cache = Cache(6)
