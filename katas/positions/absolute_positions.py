@@ -30,14 +30,6 @@
 #
 # </details>
 
-# %% tags=["active-ipynb", "example"]
-# # The example, in numbers
-# import math
-#
-# for position in range(3):
-#     row = [f(position * speed) for speed in (1, 10000 ** (-2 / 4)) for f in (math.sin, math.cos)]
-#     print("position", position, [round(v, 3) for v in row])
-
 # %%
 import torch
 from jaxtyping import Float

@@ -32,14 +32,6 @@
 # - **Far positions.** Angles in float32 at least, in a bfloat16 model too. The sum may be rounded as often as you like.
 # - **Initialization.** `weight` is drawn from a normal of mean 0 and standard deviation 0.02, not truncated.
 
-# %% tags=["active-ipynb", "example"]
-# # The example, in numbers
-# import math
-#
-# for position in range(3):
-#     row = [f(position * speed) for speed in (1, 10000 ** (-2 / 4)) for f in (math.sin, math.cos)]
-#     print("position", position, [round(v, 3) for v in row])
-
 # %% [markdown] tags=["hint"]
 # Make the angles first, one for each position and each **pair** of columns: `positions[:, None] * speeds[None, :]`.
 
@@ -110,11 +102,7 @@ class LearnedPositions(nn.Module):
 # ## Why it is done this way
 #
 # **Why sines of many speeds.** Each pair of columns is the hand of a clock, from a fast one that goes round in 6 tokens
-# to one that takes 60,000. Together they give each position a vector of its own, as the digits of a number do, but
-# smoothly.
-#
-# **Why sine and cosine.** $T_{p+k}$ is $T_p$ with each pair rotated by a fixed angle. So "k further on" is one linear
-# map, the same everywhere. RoPE took the idea and rotates queries and keys themselves.
+# to one that takes 60,000. RoPE took the idea and rotates queries and keys themselves.
 #
 # **The table.** A buffer moves with the module, `persistent=False` keeps it out of checkpoints, and `reset_parameters`
 # fills it where a model is built on `meta`. In float64 the angles cost nothing, as they are computed once on the CPU;
@@ -183,23 +171,6 @@ class LearnedPositions(nn.Module):
 # Answer: `16 * positions * width` bytes, within 10 %. Settings: `positions` 1024, 131072; `width` 768, 8192.
 #
 # Source: Rajbhandari et al. 2019, section 3.1, arXiv:1910.02054.
-#
-# ### Learned, sinusoidal, rotary or ALiBi: which would you choose when?
-#
-# - Learned for a fixed short length, as in BERT and many models of images.
-# - Sinusoidal where no weights should be spent. The original paper found it as good as learned.
-# - Rotary for language models: relative, in every layer, and extensible with some more training.
-# - ALiBi where a model must run beyond its training length without any change.
-#
-# Source: Press, Smith, Lewis 2021, section 2, arXiv:2108.12409.
-#
-# ### Can it go beyond its training length?
-#
-# - Learned rows do not exist there. New ones would have to be trained.
-# - Sines can be computed, but the model has never seen these sums. Quality falls within a few dozen tokens.
-# - The rows can be interpolated to a new length, if the model is then trained on.
-#
-# Source: Press, Smith, Lewis 2021, section 2.2, arXiv:2108.12409.
 #
 # ### What changes with a KV cache?
 #

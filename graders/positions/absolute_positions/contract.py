@@ -8,15 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dojo.contracts import (
-    Attempt,
-    Call,
-    Draw,
-    ModuleContract,
-    PrecomputedTablesContract,
-    drawn_from_normal,
-    robust,
-)
+from dojo.contracts import Attempt, Call, Draw, ModuleContract, PrecomputedTablesContract, drawn_from_normal, robust
 from dojo.contracts.oracles import sinusoids, sinusoids_by_float32_angles
 
 
@@ -58,7 +50,6 @@ class PositionsContract(ModuleContract):
     more_shapes = {
         "no_leading_dimensions": {"shape": ()},
         "four_dimensions": {"shape": (2, 3)},
-        "one_token": {"seq": 1},
         "two_columns": {"d_model": 2},
         "one_position": {"seq": 1, "max_len": 1},
     }
