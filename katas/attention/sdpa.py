@@ -34,15 +34,6 @@
 #
 # </details>
 
-# %% tags=["active-ipynb", "example"]
-# # The example, in numbers
-# import math
-#
-# query, keys, values = 2.0, (math.log(3) / 2, 0.0), (4.0, 8.0)
-# exponentials = [math.exp(query * key) for key in keys]
-# weights = [e / sum(exponentials) for e in exponentials]
-# print("weights", weights, "result", sum(w * v for w, v in zip(weights, values)))
-
 # %%
 import math
 

@@ -36,15 +36,6 @@
 #   `(3, t, d_k)`. There may be none.
 # - **Half precision.** Softmax in float32. Scores and weights may be rounded to the dtype of the inputs, as Llama does.
 
-# %% tags=["active-ipynb", "example"]
-# # The example, in numbers
-# import math
-#
-# query, keys, values = 2.0, (math.log(3) / 2, 0.0), (4.0, 8.0)
-# exponentials = [math.exp(query * key) for key in keys]
-# weights = [e / sum(exponentials) for e in exponentials]
-# print("weights", weights, "result", sum(w * v for w, v in zip(weights, values)))
-
 # %% [markdown] tags=["hint"]
 # Three lines: scores, weights, weighted mean. Which axis of the scores belongs to the keys?
 
@@ -92,10 +83,6 @@ def scaled_dot_product_attention(
 # %% [markdown] tags=["solution"]
 # ## Why it is done this way
 #
-# **Why divide by $\sqrt{d_k}$.** For independent entries of mean 0 and variance 1, $q \cdot k$ is a sum of $d_k$ terms
-# of variance 1, so its deviation is $\sqrt{d_k}$. Divided by that, scores have the same spread at every width.
-# Undivided, softmax is nearly one-hot at the start and its gradient nearly 0.
-#
 # **Masked rows.** With `-inf` a row without keys is 0/0 in the softmax: nan, forward and backward. The lowest finite
 # number keeps it finite, and the second fill sets its uniform weights to 0. In any other row they are 0 already.
 #
@@ -112,13 +99,6 @@ def scaled_dot_product_attention(
 # `torch.einsum("...sd,...td->...st", q, k)` needs no transpose. And the division can wait:
 # $\big(\sum_t e^{s_t} v_t\big) / \sum_t e^{s_t}$, both sums side by side. FlashAttention does that tile by tile, with a
 # running maximum, and never holds all the scores.
-#
-# `F.scaled_dot_product_attention` takes more. `scale=` stands in for $1/\sqrt{d_k}$. `is_causal=True` lets query $i$
-# see keys $0 \dots i$, aligned at the top left: right without a cache, wrong for queries after cached keys. A float
-# `attn_mask` is **added** to the scores, so it can be a bias such as ALiBi's; 0 and $-\infty$ make it a mask.
-#
-# Heads are one more leading dimension. Computed one by one in a loop they give the same numbers in as many times the
-# kernel launches, each too small to fill the GPU.
 #
 # ## The usual mistakes
 #
@@ -189,14 +169,3 @@ def scaled_dot_product_attention(
 # Answer: `2 * tflops / bandwidth` tokens, within 5 %. Settings: `tflops` 312, 989; `bandwidth` 2.04, 3.35, 4.8.
 #
 # Source: Dao et al. 2022, section 2.1, arXiv:2205.14135.
-#
-# ### A query may attend to nothing. What should come out, and how?
-#
-# - With $-\infty$ the row is 0/0: nan in the values and in every gradient that passes through.
-# - Filling with the lowest finite number gives the mean over forbidden keys. Masked weights must be set to 0
-#   afterwards.
-# - `torch.nan_to_num` mends the values alone: softmax still sends nan back. `masked_fill` cuts it off there, an
-#   additive mask does not.
-# - Zeros are a convention: the residual then passes the token on unchanged.
-#
-# Source: JAX documentation, frequently asked questions, https://docs.jax.dev/en/latest/faq.html.
