@@ -37,16 +37,6 @@
 #
 # </details>
 
-# %% tags=["active-ipynb", "example"]
-# # The example, in numbers
-# import math
-#
-# for d_model in (100, 768):
-#     exact = math.ceil(8 * d_model / 3)
-#     print(f"d_model {d_model}: {8 * d_model / 3:.1f}, up to {exact}, up to a multiple of 64: {-(-exact // 64) * 64}")
-# silu = 2 / (1 + math.exp(-2))
-# print(f"silu(2) = {silu:.4f}, times 3 · 2, times 10: {silu * 6 * 10:.2f}")
-
 # %%
 import torch
 import torch.nn.functional as F

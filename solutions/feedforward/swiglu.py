@@ -39,16 +39,6 @@
 #   makes no difference whether 8/3 of the width is rounded up or down first.
 # - **Given width.** `d_ff` is taken as it is.
 
-# %% tags=["active-ipynb", "example"]
-# # The example, in numbers
-# import math
-#
-# for d_model in (100, 768):
-#     exact = math.ceil(8 * d_model / 3)
-#     print(f"d_model {d_model}: {8 * d_model / 3:.1f}, up to {exact}, up to a multiple of 64: {-(-exact // 64) * 64}")
-# silu = 2 / (1 + math.exp(-2))
-# print(f"silu(2) = {silu:.4f}, times 3 · 2, times 10: {silu * 6 * 10:.2f}")
-
 # %% [markdown] tags=["hint"]
 # Three matrices, one formula. Write it down as it stands. Which projection goes through silu?
 
@@ -175,14 +165,6 @@ class SwiGLU(nn.Module):
 # Answer: `2 * 3 * d * d_ff / 3.35e12 * 1e6` µs, within 10 %. Settings: `d` 4096, 8192; `d_ff` 14336, 28672.
 #
 # Source: Pope et al. 2022, section 2, arXiv:2211.05102.
-#
-# ### What breaks in 8 and 16 bits?
-#
-# - The product of two projections grows with the square of the input: 256 times 256 is beyond float16.
-# - A few channels grow to thousands in trained models, first in the input of `w2` in late layers.
-# - In 8-bit formats these channels decide the scale of a whole tensor. Smooth-SwiGLU scales each channel by itself.
-#
-# Source: Fishman et al. 2024, arXiv:2409.12517.
 #
 # ### How is it split over devices?
 #
