@@ -37,13 +37,6 @@
 #
 # </details>
 
-# %% tags=["active-ipynb", "example"]
-# # The example, in numbers
-# num_heads, num_kv_heads, values = 4, 2, (5, 7)  # a value for each group
-# group_size = num_heads // num_kv_heads
-# for head in range(num_heads):
-#     print(f"query head {head} reads group {head // group_size}: {values[head // group_size]}")
-
 # %%
 import math
 

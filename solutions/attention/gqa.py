@@ -39,13 +39,6 @@
 # - **Errors.** `d_model` no multiple of `num_heads`, `num_heads` no multiple of `num_kv_heads`, at construction or at
 #   the call.
 
-# %% tags=["active-ipynb", "example"]
-# # The example, in numbers
-# num_heads, num_kv_heads, values = 4, 2, (5, 7)  # a value for each group
-# group_size = num_heads // num_kv_heads
-# for head in range(num_heads):
-#     print(f"query head {head} reads group {head // group_size}: {values[head // group_size]}")
-
 # %% [markdown] tags=["hint"]
 # Write down, for each query head, which key/value head it reads. What changes fastest as `h` grows: the group, or the
 # member of the group?
@@ -191,23 +184,3 @@ class GroupedQueryAttention(nn.Module):
 # - The returns diminish: from 64 to 8 heads the cache falls by 88 percent, from 8 to 1 by another 11.
 #
 # Source: Ainslie et al. 2023, section 2.2, arXiv:2305.13245.
-#
-# ### How is a multi-head checkpoint converted?
-#
-# - Average the key and value heads of each group, then train on for a small share of the original steps. The paper took
-#   5 percent.
-# - The mean was better than picking one head, and that better than starting afresh.
-# - Heads have no natural order. Which heads make up a group is a choice, and neighbors are the usual one.
-#
-# Source: Ainslie et al. 2023, section 2.1, arXiv:2305.13245.
-#
-# ### `repeat` instead of `repeat_interleave`: how would you notice?
-#
-# - Shapes fit, gradients flow, and a model trained that way is as good. Only a checkpoint of the other order gives
-#   noise.
-# - With one key head, or as many as query heads, the two are equal. A test needs at least two groups of at least two.
-# - Make one key head produce a value of its own and see which query heads return it: with two groups of two the first
-#   reads 0, 1, 0, 1 and the second 0, 0, 1, 1.
-#
-# Source: PyTorch documentation of `torch.repeat_interleave`,
-# https://docs.pytorch.org/docs/stable/generated/torch.repeat_interleave.html.

@@ -206,7 +206,7 @@ def test_shares_are_the_same_in_every_process() -> None:
         "both = [copies.Printed('gqa', name, each) for name, each in zip('ab', prints)]\n"
         "print([(pair.of_first, pair.of_second) for pair in copies.pairs(both, katas, enough=0)])"
     )
-    sources = [MINE, proofs.right_attempts(KATAS["gqa"])["einops_groups"]]
+    sources = [MINE, proofs.right_attempts(KATAS["gqa"])["library_attention"]]
     said = [
         subprocess.run(
             [sys.executable, "-c", code, *sources],
