@@ -39,18 +39,6 @@
 #
 # </details>
 
-# %% tags=["active-ipynb", "example"]
-# # The example, in numbers
-# import math
-#
-# tokens = ((0, 1), (1, 1))  # the projections change nothing: each head sees one entry of each token
-# for head in range(2):
-#     seen = [token[head] for token in tokens]
-#     for query in seen:
-#         exponentials = [math.exp(query * key) for key in seen]
-#         weights = [e / sum(exponentials) for e in exponentials]
-#         print(f"head {head}, query {query}: {sum(w * v for w, v in zip(weights, seen)):.3f}")
-
 # %%
 import math
 

@@ -41,18 +41,6 @@
 # - **Half precision.** Softmax in float32. Scores and weights may be rounded to the dtype of the inputs, as Llama does.
 # - **Errors.** `d_model` no multiple of `num_heads`, at construction or at the call.
 
-# %% tags=["active-ipynb", "example"]
-# # The example, in numbers
-# import math
-#
-# tokens = ((0, 1), (1, 1))  # the projections change nothing: each head sees one entry of each token
-# for head in range(2):
-#     seen = [token[head] for token in tokens]
-#     for query in seen:
-#         exponentials = [math.exp(query * key) for key in seen]
-#         weights = [e / sum(exponentials) for e in exponentials]
-#         print(f"head {head}, query {query}: {sum(w * v for w, v in zip(weights, seen)):.3f}")
-
 # %% [markdown] tags=["hint"]
 # Project first, split into heads afterwards. One projection of width `d_model` serves all heads.
 
@@ -146,9 +134,6 @@ class MultiHeadAttention(nn.Module):
 #
 # **The scale** is the root of `head_dim`, the deviation of one head's scores at the start, and not that of `d_model`.
 #
-# **Masked rows.** With `-inf` a row without keys is 0/0 in the softmax: nan, forward and backward. The lowest finite
-# number keeps it finite, and the second fill sets its uniform weights to 0.
-#
 # **What it costs.** $8 n d_{\mathrm{model}}^2 + 4 n^2 d_{\mathrm{model}}$ FLOPs for $n$ tokens. In Llama 2 7B, width
 # 4,096 and 32 heads, that is 0.55 + 0.27 TFLOPs at 4,096 tokens: 0.83 ms at an H100's 989 TFLOPS. The weights take 134
 # MB in bfloat16; scores written to HBM take $2 H n^2$ bytes, 1.07 GB, which is why kernels are fused. The KV cache
@@ -157,16 +142,13 @@ class MultiHeadAttention(nn.Module):
 # ## The other formulation
 #
 # `torch.einsum("bqhd,bkhd->bhqk", q, k)` needs no transpose. Many code bases keep one `(3 * d_model, d_model)` weight
-# for self-attention: one large product that reads the input once. `nn.MultiheadAttention` has `in_proj_weight`, and its
-# boolean `attn_mask` is True where a query may **not** attend. A float mask is added to the scores there as in
-# `F.scaled_dot_product_attention`, which also takes `is_causal=True` (a triangle from the top left) and `scale=`.
+# for self-attention: one large product that reads the input once.
 #
 # ## The usual mistakes
 #
 # - `heads.reshape(batch, q_len, d_model)` without swapping the axes back: the shape is right, and tokens are mixed.
 # - Splitting straight into `(batch, heads, seq, head_dim)`, which cuts the sequence instead of the width.
 # - The scale $\sqrt{d_{\mathrm{model}}}$, or none. The result looks plausible, only too flat or too sharp.
-# - Softmax over the queries (`dim=-2`), the mask inverted, or added as 0 and 1.
 # - With a context: the values taken from `x`, or the mask built for `(q_len, q_len)`.
 
 # %% tags=["active-ipynb", "solution"]
@@ -186,14 +168,6 @@ class MultiHeadAttention(nn.Module):
 
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
-#
-# ### Why several heads, if the cost is the same?
-#
-# - One head gives one weighted mean for each token. Several look at several places at once.
-# - Each head has its own $\text{head\_dim} = d/H$ entries, so the work stays that of one wide head.
-# - In trained models many heads can be cut with little loss, but not all of them, and not early in training.
-#
-# Source: Vaswani et al. 2017, section 3.2.2, arXiv:1706.03762; Michel, Levy, Neubig 2019, arXiv:1905.10650.
 #
 # ### How many GB does the KV cache take in bfloat16, `layers` layers of width `d` after `tokens` tokens?
 #
