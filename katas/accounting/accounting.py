@@ -43,19 +43,6 @@
 #
 # </details>
 
-# %% tags=["active-ipynb", "example"]
-# # The example, in numbers
-# vocab_size, d_model, num_layers, num_heads, d_ff, tokens = 10, 4, 1, 2, 8, 5
-# projections, feed_forward = 4 * d_model**2, 3 * d_model * d_ff
-# print("parameters", 2 * vocab_size * d_model + num_layers * (projections + feed_forward + 2 * d_model) + d_model)
-# parts = {
-#     "qkvo": 2 * tokens * projections,
-#     "attention": 2 * 2 * tokens * tokens * d_model,
-#     "ffn": 2 * tokens * feed_forward,
-#     "lm_head": 2 * tokens * d_model * vocab_size,
-# }
-# print(parts, "total", sum(parts.values()))
-
 # %%
 from dataclasses import dataclass
 

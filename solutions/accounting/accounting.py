@@ -45,23 +45,8 @@
 # - **KV cache.** Keys **and** values of all layers.
 # - **Cost.** Sizes are multiplied, not counted one by one.
 
-# %% tags=["active-ipynb", "example"]
-# # The example, in numbers
-# vocab_size, d_model, num_layers, num_heads, d_ff, tokens = 10, 4, 1, 2, 8, 5
-# projections, feed_forward = 4 * d_model**2, 3 * d_model * d_ff
-# print("parameters", 2 * vocab_size * d_model + num_layers * (projections + feed_forward + 2 * d_model) + d_model)
-# parts = {
-#     "qkvo": 2 * tokens * projections,
-#     "attention": 2 * 2 * tokens * tokens * d_model,
-#     "ffn": 2 * tokens * feed_forward,
-#     "lm_head": 2 * tokens * d_model * vocab_size,
-# }
-# print(parts, "total", sum(parts.values()))
-
 # %% [markdown] tags=["hint"]
 # Every matrix of weights is used once for each token: its FLOPs are twice its size, times the tokens.
-
-# %% [markdown] tags=["hint"]
 # Attention has two products without weights: for each head `seq × head_dim` by `head_dim × seq`, and `seq × seq` by
 # `seq × head_dim`. Sum over the heads.
 
@@ -156,9 +141,6 @@ def kv_cache_bytes(config: Config, seq_len: int, batch: int = 1, bytes_per_eleme
 # $\tfrac83 d$ they are as much; with grouped heads and a wider layer it is more: 81 percent of a layer of Llama 3 8B,
 # 70 percent of the model. That is where mixtures of experts save FLOPs.
 #
-# **Learned positions** would add `max_len * d_model` parameters and no FLOPs, since they are looked up: 1.6 million of
-# GPT-2 XL's 1,558. RoPE adds nothing.
-#
 # **Causality** would halve the attention, and fused kernels skip that half. By convention it is counted in full, so
 # that numbers can be compared.
 #
@@ -174,25 +156,12 @@ def kv_cache_bytes(config: Config, seq_len: int, batch: int = 1, bytes_per_eleme
 #
 # ## The usual mistakes
 #
-# - One matrix of the gated layer forgotten.
 # - The cache without its factor of 2 for keys and values, or with all query heads.
 # - Attention counted once: queries by keys, but not weights by values.
-# - The lookup in the embedding counted as a product.
 # - A tied matrix counted twice in the parameters, or not at all in the FLOPs.
 
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
-#
-# ### How many GB a GPU does training `billions` billion parameters take, sharded over `gpus` GPUs, before activations?
-#
-# - With Adam in mixed precision 16 bytes for each parameter: 2 for the weight, 2 for its gradient, 4 for a float32 copy
-#   and 4 for each moment. 7 billion take 112 GB, more than one GPU has.
-# - ZeRO shards optimizer, then gradients, then weights over data-parallel GPUs: each part divided by their number.
-# - Activations come on top: recompute, or a smaller batch with gradients summed over several.
-#
-# Answer: `16 * billions / gpus` GB, within 5 %. Settings: `billions` 7, 70; `gpus` 8, 64, 256.
-#
-# Source: Rajbhandari et al. 2019, section 3, arXiv:1910.02054.
 #
 # ### How many hours do `gpus` H100s at 40 percent MFU train `billions` billion weights on `trillions` trillion tokens?
 #
@@ -235,12 +204,3 @@ def kv_cache_bytes(config: Config, seq_len: int, batch: int = 1, bytes_per_eleme
 # - These count attention in full. A causal kernel does half, and the lengths double.
 #
 # Source: Hoffmann et al. 2022, appendix F, arXiv:2203.15556.
-#
-# ### Given a budget of FLOPs, how large a model would you train?
-#
-# - About 20 tokens for each parameter: $C = 6 N \cdot 20 N$, so $N = \sqrt{C / 120}$.
-# - $10^{24}$ FLOPs: 91 billion parameters on 1.8 trillion tokens.
-# - If it is to serve many requests, take a smaller one and train it longer. Inference costs $2N$ a token for as long as
-#   it is used.
-#
-# Source: Hoffmann et al. 2022, section 3, arXiv:2203.15556.

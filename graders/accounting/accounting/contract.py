@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any, NamedTuple
 
-from dojo.contracts import Attempt, Draw, GeneratorContract, fail, fast
+from dojo.contracts import Attempt, GeneratorContract, fail, fast
 
 
 class Config(NamedTuple):
@@ -20,8 +20,6 @@ class Config(NamedTuple):
 
 
 SHARED = (13, 24, 2, 6, 7, 2)
-GPT2_XL = (50257, 1600, 48, 25, 6400)
-GPT3 = (50000, 12288, 96, 96, 49152, None, False, True)
 SMALL = [
     *((10, 4, 1, 2, 8), (13, 12, 2, 3, 7), SHARED, (17, 24, 3, 6, 5, 1), (13, 12, 2, 3, 7, None, False)),
     *((13, 12, 2, 3, 7, None, True, True), (17, 40, 5, 10, 11, 2, False, True)),
@@ -62,17 +60,6 @@ def cache(sizes: tuple, seq: int, batch: int = 1, width: int = 2) -> int:
     return sum(map(prod, one_layer * c.num_layers)) * width
 
 
-def random_sizes(d: Draw) -> list[tuple]:
-    """Twenty configurations of any kind."""
-    pick, found = d.random(), []
-    for _ in range(20):
-        kv_heads, group = pick.randint(1, 5), pick.randint(1, 4)
-        width = kv_heads * group * pick.randint(1, 9)
-        sizes = (pick.randint(2, 900), width, pick.randint(1, 6), kv_heads * group, pick.randint(1, 99))
-        found.append((*sizes, pick.choice([kv_heads, None]), pick.random() < 0.5, pick.random() < 0.5))
-    return found
-
-
 class CountContract(GeneratorContract):
     by_position = 1
 
@@ -86,28 +73,22 @@ class CountContract(GeneratorContract):
 class TestParameterCount(CountContract):
     name = "parameter_count"
     oracle = parameters
-    holds = {"Parameters": ("test_every_weight", "test_known_models", "test_any_configuration")}
+    holds = {"Parameters": ("test_every_weight",)}
     off = {"test_arguments_may_be_given_by_name": "its one argument stays in the worker's process"}
-    claims = {
-        "every weight is counted once": [(c,) for c in SMALL],
-        "known models have their known sizes": [(GPT2_XL,), (GPT3,)],
-    }
-    edges = {"any configuration": lambda d: [(c,) for c in random_sizes(d)]}
+    claims = {"every weight is counted once": [(c,) for c in SMALL]}
 
 
 class TestForwardFlops(CountContract):
     name = "forward_flops"
     oracle = flops
     holds = {
-        "FLOPs": ("test_every_product", "test_the_batch", "test_known_models", "test_any_configuration"),
+        "FLOPs": ("test_every_product", "test_the_batch"),
         "Cost": ("test_sizes_are_multiplied",),
     }
     claims = {
         "every product is counted": [(c, 5) for c in SMALL],
         "the batch multiplies everything": [(c, 7, 3) for c in SMALL],
-        "known models have their known costs": [(GPT2_XL, 1024), (GPT2_XL, 16384)],
     }
-    edges = {"any configuration": lambda d: [(c, seq, 3) for seq, c in enumerate(random_sizes(d), 1)]}
 
     def agrees(self, attempt: Attempt, claim: str, call: tuple, got: Any = None, by_name: int = 0) -> None:
         """Part by part; a float is as good as an int where it is exact."""
@@ -129,9 +110,8 @@ class TestForwardFlops(CountContract):
 class TestKvCacheBytes(CountContract):
     name = "kv_cache_bytes"
     oracle = cache
-    holds = {"KV cache": ("test_keys_and_values", "test_batch_and_width", "test_any_configuration")}
+    holds = {"KV cache": ("test_keys_and_values", "test_batch_and_width")}
     claims = {
         "keys and values of all layers": [(c, 5) for c in SMALL],
         "batch and width multiply": [(SHARED, 7, 3), (SHARED, 7, 3, 2), (SHARED, 7, 1, 4), (SHARED, 7, 5, 1)],
     }
-    edges = {"any configuration": lambda d: [(c, seq, 3, 4) for seq, c in enumerate(random_sizes(d), 1)]}

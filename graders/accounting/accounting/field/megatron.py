@@ -1,18 +1,6 @@
 """Megatron's count of FLOPs and its report of memory: grouped queries and gates as factors, each term with a reason."""
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Config:
-    vocab_size: int
-    d_model: int
-    num_layers: int
-    num_heads: int
-    d_ff: int
-    num_kv_heads: int | None = None
-    gated: bool = True
-    tied: bool = False
+# with accounting/accounting
 
 
 def ratios(args):

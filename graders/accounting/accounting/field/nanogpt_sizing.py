@@ -1,19 +1,8 @@
 """nanoGPT's notebook of transformer sizes: an OrderedDict of parameters, and one of FLOPs."""
 
 from collections import OrderedDict
-from dataclasses import dataclass
 
-
-@dataclass(frozen=True)
-class Config:
-    vocab_size: int
-    d_model: int
-    num_layers: int
-    num_heads: int
-    d_ff: int
-    num_kv_heads: int | None = None
-    gated: bool = True
-    tied: bool = False
+# with accounting/accounting
 
 
 def params(config):
