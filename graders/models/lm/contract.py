@@ -62,10 +62,10 @@ def far_below_zero(d: Draw) -> Call:
 
 
 def late_tokens(d: Draw) -> Call:
-    """Zeros, then eight tokens after position 2,048 that see hardly anything but one another, at great speeds."""
+    """Zeros, then forty tokens after position 2,048 that see hardly anything but one another, at great speeds."""
     made = TestTransformerLM.call(d, **FAR | {"seq": 2100, "longest": 2100}, theta=3.0)
     ids = 1 + d.integers(0, 16, 1, 2100)
-    ids[:, :-8] = 0
+    ids[:, :-40] = 0
     tokens = made.params["token_embedding.weight"].clone()
     tokens[0] = 0.0
     loud = {name: 2 * value for name, value in made.params.items() if "q_proj" in name or "k_proj" in name}
