@@ -72,6 +72,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Kata:
     proofs_of = root / "graders" / TRACK / "rmsnorm"
     shutil.copytree(kata.proofs, proofs_of)
     (proofs_of / "right.txt").unlink()
+    (proofs_of / "right").mkdir(exist_ok=True)
     for style, program in (proofs.right_attempts(kata) | proofs.field(kata)).items():
         (proofs_of / "right" / f"{style}.py").write_text(program)  # without a test: what a test must accept
     for name, more in {"contract.py": GRADER, "wrong.txt": MUTANT}.items():
