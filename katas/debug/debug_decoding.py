@@ -34,7 +34,7 @@
 # - **Cache.** `append` gives keys and values of all tokens so far. `length` counts them.
 # - **Attention.** $R_t$ rotates the entries `2i` and `2i + 1` by $t \cdot 10000^{-2i/\text{dim}}$, with `t` counted
 #   from the first token in the cache. However tokens are cut into calls, the results are the same.
-# - **Prompts.** The id 0 is padding, at the end of rows: a text goes on behind its last token. Each row is continued
+# - **Prompts.** The id 0 is padding, at the end of rows: a text goes on after its last token. Each row is continued
 #   as alone.
 # - **Draws.** Padding is never drawn. Top-p goes from the most probable token down, keeps each while the sum of those
 #   before it is below `top_p`, and renormalizes.

@@ -89,7 +89,7 @@ def attend(
 
 # %%
 class Block(nn.Module):
-    """Attention and a feed-forward layer, each behind a norm and added to its input."""
+    """Attention and a feed-forward layer, each after a norm and added to its input."""
 
     def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0):
         super().__init__()

@@ -38,7 +38,7 @@
 # - **Cache.** `append` gives keys and values of all tokens so far. `length` counts them.
 # - **Attention.** $R_t$ rotates the entries `2i` and `2i + 1` by $t \cdot 10000^{-2i/\text{dim}}$, with `t` counted
 #   from the first token in the cache. However tokens are cut into calls, the results are the same.
-# - **Prompts.** The id 0 is padding, at the end of rows: a text goes on behind its last token. Each row is continued
+# - **Prompts.** The id 0 is padding, at the end of rows: a text goes on after its last token. Each row is continued
 #   as alone.
 # - **Draws.** Padding is never drawn. Top-p goes from the most probable token down, keeps each while the sum of those
 #   before it is below `top_p`, and renormalizes.
@@ -231,7 +231,7 @@ def test(program) -> None:
     prompt = torch.tensor([[5, 2, 0], [3, 0, 0], [2, 3, 5]])
     got = program.generate(lambda ids, _: table[ids], prompt, 5, torch.full((3, 5), 0.5))
     wanted = torch.tensor([[3, 4, 1, 0, 0], [4, 1, 0, 0, 0], [2, 3, 4, 1, 0]])
-    assert torch.equal(got, wanted), "a row does not go on behind its last token, or does not end"
+    assert torch.equal(got, wanted), "a row does not go on after its last token, or does not end"
 
     model = program.Model(9, 6)
     with torch.no_grad():
@@ -275,7 +275,7 @@ def test(program) -> None:
 # - **The token that crosses top-p dropped** in `generate`: a token is judged by the sum of those before it. Judged with
 #   itself, the nucleus is too small, and empty where one token alone has more than `top_p`.
 # - **Last logits of the padding** in `generate`: a padded row was fed whole. The padding went into the cache, and the
-#   first token was drawn behind it.
+#   first token was drawn after it.
 #
 # ## Why the test is made this way
 #
@@ -339,7 +339,7 @@ def test(program) -> None:
 # ### Rows of unequal length in one batch: pad left or right?
 #
 # - On the left, all rows end at the same place: the last logits are those of real tokens, and new tokens line up.
-# - Padding must then be masked as a key, and positions must start behind it.
+# - Padding must then be masked as a key, and positions must start after it.
 # - Servers pad nothing: they keep each row's tokens in pages of their own.
 #
 # Source: Kwon et al. 2023, section 4, arXiv:2309.06180.
