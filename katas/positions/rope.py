@@ -34,17 +34,6 @@
 #
 # </details>
 
-# %% tags=["active-ipynb", "example"]
-# # The example, in numbers
-# import math
-#
-# row, position = [1.0, 0.0, 1.0, 0.0], 3
-# for pair in range(2):
-#     angle = position * 100 ** (-2 * pair / 4)
-#     first, second = row[2 * pair], row[2 * pair + 1]
-#     y = first * math.cos(angle) - second * math.sin(angle), first * math.sin(angle) + second * math.cos(angle)
-#     print(f"pair {pair}, rotated by {angle:.1f}:", [round(v, 3) for v in y])
-
 # %%
 import torch
 from jaxtyping import Float, Int

@@ -37,21 +37,8 @@
 #   the dtype of `x`.
 # - **Two forms.** `RoPEReal` computes on `x` in real numbers. `RoPEComplex` multiplies complex tensors.
 
-# %% tags=["active-ipynb", "example"]
-# # The example, in numbers
-# import math
-#
-# row, position = [1.0, 0.0, 1.0, 0.0], 3
-# for pair in range(2):
-#     angle = position * 100 ** (-2 * pair / 4)
-#     first, second = row[2 * pair], row[2 * pair + 1]
-#     y = first * math.cos(angle) - second * math.sin(angle), first * math.sin(angle) + second * math.cos(angle)
-#     print(f"pair {pair}, rotated by {angle:.1f}:", [round(v, 3) for v in y])
-
 # %% [markdown] tags=["hint"]
 # Make the table first: `angles[p, i] = p * theta ** (-2 * i / d_k)`, of shape `(max_seq_len, d_k / 2)`, in float32.
-
-# %% [markdown] tags=["hint"]
 # `x[..., 0::2]` and `x[..., 1::2]` are the two members of all pairs. Combine them with two lines of arithmetic, and
 # `torch.stack(..., dim=-1).flatten(-2)` puts the results back in their places.
 # For positions of shape `(batch, seq)` insert axes of size 1 between the two, until they line up with `x`.
@@ -158,8 +145,7 @@ class RoPEComplex(nn.Module):
 #
 # $$\langle R_m q,\, R_n k \rangle = q^\top R_m^\top R_n\, k = \langle q,\, R_{n-m} k \rangle$$
 #
-# Rotations keep lengths, and $R_m^\top R_n = R_{n-m}$. So the score sees the distance $n - m$ alone.
-# That is the whole reason for rotating, and a good test of your code.
+# Since $R_m^\top R_n = R_{n-m}$, the score sees the distance $n - m$ alone: a good test of your code.
 #
 # **The precision of the angles.** The angle of pair 0 is the position itself, thousands of radians. bfloat16 holds
 # integers exactly up to 256 only: 4,096 positions become 769. In float32 angles below position 10,000 are off by up to
@@ -175,7 +161,7 @@ class RoPEComplex(nn.Module):
 #
 # **What it costs.** 3 FLOPs an entry, for 4 bytes read and written in bfloat16: 0.75 FLOPs a byte, memory-bound. The 32
 # query heads and 8 key heads of Llama 3 8B, 8,192 tokens of width 128, are 168 MB a layer: 50 µs at an H100's 3.35
-# TB/s if fused, several times that in eager PyTorch. The tables take $4 d_k$ bytes a position: 4.2 MB for 8,192.
+# TB/s if fused. The tables take $4 d_k$ bytes a position: 4.2 MB for 8,192.
 #
 # ## The other formulation
 #
@@ -183,17 +169,11 @@ class RoPEComplex(nn.Module):
 # `x * cos + rotate_half(x) * sin`. It is the same map with permuted columns: permute the rows of the query and key
 # projections to exchange weights with this one.
 #
-# `torch.view_as_complex` reads pairs without a copy, but needs stride 1 in the last dimension and even strides before
-# it. `torch.complex` takes any layout. Neither takes bfloat16.
-#
 # ## The usual mistakes
 #
 # - Pairing halves where the weights expect neighbors. Shapes fit, distances still work, and a checkpoint gives noise.
 # - The sign of $\sin$ swapped. All distances are mirrored; a test with one position, or with $q = k$, does not see it.
 # - $\theta^{-i/d_k}$ instead of $\theta^{-2i/d_k}$. `torch.arange(0, d_k, 2)` already holds the $2i$.
-# - Rotating the values too. Only queries and keys carry positions.
-# - A model that is cast: `.to(torch.bfloat16)` rounds frequencies in a buffer, and drops the imaginary part of a
-#   complex one. Build it with `dtype=torch.bfloat16` instead.
 
 # %% tags=["active-ipynb", "solution"]
 # # Every pair of entries is a point of the plane: 16 positions of one vector, early pairs fast and late pairs slow
@@ -211,24 +191,13 @@ class RoPEComplex(nn.Module):
 # figure.colorbar(points, ax=axes, label="position")
 # plt.show()
 
-# %% tags=["active-ipynb", "solution"]
-# # One query and one key at every pair of positions: scores are equal along each diagonal, so only distance counts
-# q, k = torch.randn(2, 8, generator=torch.Generator().manual_seed(1))
-# rope = RoPEReal(8, 24, theta=100.0)
-# everywhere = torch.arange(24)
-# scores = rope(q.expand(24, 8), everywhere) @ rope(k.expand(24, 8), everywhere).T
-# figure, axis = plt.subplots(figsize=(4.6, 3.8), layout="constrained")
-# figure.colorbar(axis.imshow(scores), label="score")
-# axis.set(xlabel="position of the key", ylabel="position of the query")
-# plt.show()
-
 # %% [markdown] tags=["solution", "questions"]
 # ## What interviewers ask next
 #
 # ### Why not add positions to the embeddings?
 #
 # - A rotation acts on the score itself, in every layer, and has no parameters.
-# - The score depends on the distance alone: $\langle R_m q,\, R_n k \rangle = \langle q,\, R_{n-m} k \rangle$.
+# - The score depends on the distance alone.
 # - Rotations keep lengths, so positions never change how large a query or key is.
 # - Values are not rotated: what is said does not depend on where.
 #
@@ -259,7 +228,7 @@ class RoPEComplex(nn.Module):
 #
 # ### How many µs does an H100 need to rotate `heads` query and 8 key heads of width 128, bfloat16, `tokens` tokens?
 #
-# - Fused, it reads and writes queries and keys once: 4 bytes an entry at 3.35 TB/s. The 3 FLOPs an entry do not count.
+# - Fused, it reads and writes queries and keys once: 4 bytes an entry at 3.35 TB/s.
 # - Written out, slices, products and sums are six kernels or more. `rotate_half` has a concatenation besides.
 # - It vanishes in the epilogue of the projection or in the attention kernel.
 # - Cosines computed anew in each layer show as trigonometric kernels. Look the rows up once for all layers.
@@ -268,21 +237,3 @@ class RoPEComplex(nn.Module):
 # 32768.
 #
 # Source: Hsu et al. 2024, Liger kernel, arXiv:2410.10989.
-#
-# ### Neighboring pairs or halves: how do you find out, and how do you convert?
-#
-# - Both give the same model after training. Shapes and norms are the same.
-# - Neighbors (0, 1), (2, 3) are in the paper and in Meta's Llama. Halves (i, i + d/2) are in GPT-NeoX and Hugging Face.
-# - Convert by permuting the rows of the query and key projections within each head. Values and output stay.
-# - At position 0 the two agree. Test logits against a reference further on.
-#
-# Source: Hugging Face, conversion of Llama weights,
-# https://github.com/huggingface/transformers/blob/main/src/transformers/models/llama/convert_llama_weights_to_hf.py.
-#
-# ### What breaks in half precision?
-#
-# - bfloat16 positions: 257 is already 256. At position 4,095 angles in bfloat16 are off by up to 6 radians.
-# - Tables in bfloat16 are off by up to 0.002, and by that distances of equal size give unequal scores.
-# - The rotation in bfloat16 rounds two products and their sum. Llama upcasts, Hugging Face does not.
-#
-# Source: Kalamkar et al. 2019, arXiv:1905.12322.
