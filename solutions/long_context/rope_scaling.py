@@ -166,7 +166,7 @@ def yarn_frequencies(
 # square, 1.46 at a factor of 8. It is in the table of cosines and sines already: no kernel changes.
 #
 # **What it costs.** Less than 100 µs of the host, once, for 256 bytes with heads of 128. At run time RoPE costs what it
-# did. The context is what costs: 128,000 tokens of Llama 3 8B have a KV cache of 16.8 GB in bfloat16, 8,192 have 1.1 GB.
+# did. The context is what costs: 128,000 tokens of Llama 3 8B have a KV cache of 16.8 GB in bfloat16, 8,192 1.1 GB.
 #
 # ## The other formulation
 #
