@@ -15,8 +15,8 @@ TRACKS = {
 }
 
 
-def test_a_solution_of_each_track_passes_on_another_device() -> None:
-    grade_on_fake_device([names[0] for names in TRACKS.values()])
+def test_a_solution_passes_on_another_device_be_it_a_function_a_module_an_optimizer_or_plain() -> None:
+    grade_on_fake_device(["softmax", "mha", "kv_cache", "adamw", "bpe_train"])
 
 
 @pytest.mark.proof

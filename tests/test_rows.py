@@ -103,7 +103,9 @@ def test_a_mark_that_asks_for_an_edit_or_for_none_is_held_to_it(kata: catalog.Ka
 def test_a_line_stands_for_another_answer_be_it_right_or_the_fields(kata: catalog.Kata) -> None:
     (kata.proofs / "field" / "pasted.py").write_text("# with attention/mha/one\n# with attention/mha/other\n")
     for style in ("right/one", "field/other"):
-        (kata.proofs.parent / "mha" / f"{style}.py").write_text(f"{style[:5]} = 1\n")
+        path = kata.proofs.parent / "mha" / f"{style}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"{style[:5]} = 1\n")
     assert proofs.field(kata)["pasted"].splitlines()[::2] == ["right = 1", "field = 1"]
 
 

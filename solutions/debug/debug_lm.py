@@ -294,7 +294,8 @@ def test(program) -> None:
 # reference with the weights copied over, finds everything at once, but says nothing about which claim is broken, and
 # fails for every right program with other parameters.
 #
-# **What it costs.** A tenth of a second: some 100 forward passes, each $O(L (n d^2 + n^2 d) + n d V)$ for $n$ tokens.
+# **What it costs.** A tenth of a second: some 100 forward passes, each $O(L (n d^2 + n^2 d) + n d V)$ for $n$ tokens. A
+# table of logits takes $4 V^2$ bytes, 2 KB here.
 #
 # ## The usual mistakes
 #

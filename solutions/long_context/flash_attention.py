@@ -180,6 +180,7 @@ def flash_attention(
 # ### What percent of the tiles can a causal kernel skip, `seq` queries and as many keys, in square tiles of `tile`?
 #
 # - Tiles above the diagonal: $n(n-1)/2$ of $n^2$ with $n$ tiles a side. With more tiles it nears half.
+# - Tiles that the diagonal crosses are computed and masked; those below need no mask.
 #
 # Answer: `50 * (1 - tile / seq)` percent, within 2 %. Settings: `seq` 1024, 4096; `tile` 64, 128, 256.
 #

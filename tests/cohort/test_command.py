@@ -98,6 +98,7 @@ def test_a_seed_is_committed_to_before_it_is_told(
         command._secret(tmp_path / "notes")
 
 
+@pytest.mark.proof
 def test_what_arrives_in_a_watched_folder_is_graded(tmp_path: Path) -> None:
     arriving, out = tmp_path / "in", tmp_path / "results"
     (arriving / "ada").mkdir(parents=True)
