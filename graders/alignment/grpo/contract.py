@@ -115,7 +115,7 @@ class TestGroupAdvantages(RoundedOnceContract):
         call = self.call(draw, eps=0.5)
         got = self.run(attempt, "scaled", call)
         if not torch.allclose(got, by_torch(**call.inputs, scale=True, correction=0), rtol=1e-4, atol=1e-6):
-            self.compare(attempt, draw, "scaled", call, {"result": got})
+            self.compare(attempt, draw, "scaled", call, {"result": got.to(attempt.device)})
 
 
 class TestGrpoLoss(MaskedLossContract):
