@@ -54,6 +54,14 @@ def test_what_does_not_fit_and_what_is_stale_is_told(kata: catalog.Kata, server:
     assert re.fullmatch(r"graders/\S+/wrong.txt:\d+: 'a line that is not there' does not stand in the code", unfit)
 
 
+def test_a_row_that_gives_no_python_is_told_with_its_line(kata: catalog.Kata, server: ForkServer) -> None:
+    with (kata.proofs / "wrong.txt").open("a") as table:
+        table.write("\nunfinished  [mistake]\n    return key_position <= query_position[:, None]  →  return (\n")
+    (said,) = prove.faults(kata, ["files"], server, SEED)
+    told = r"graders/\S+/wrong.txt:\d+: with 'unfinished' line \d+ is no Python: '\(' was never closed"
+    assert re.fullmatch(told, said)
+
+
 def test_a_right_answer_that_fails_is_told_by_its_file(kata: catalog.Kata, server: ForkServer) -> None:
     right = kata.proofs / "right" / "upside_down.py"
     right.parent.mkdir(exist_ok=True)

@@ -47,7 +47,6 @@ def test_new_text_goes_on_at_the_margin_and_nothing_takes_a_line_out() -> None:
     [
         ("a\n    total  →  z\n", "here.txt:1: 'total' stands twice (lines 7, 8)"),
         ("\n\na\n    nothing  →  z\n", "here.txt:3: 'nothing' does not stand in the code"),
-        ("a\n    return y  →  return (\n", "here.txt:1: with 'a' line 10 is no Python: '(' was never closed"),
     ],
 )
 def test_a_row_that_does_not_fit_is_refused_with_its_line(text: str, told: str) -> None:

@@ -15,7 +15,6 @@ never edited: neither the markdown cells of a master count nor its header.
 
 from __future__ import annotations
 
-import ast
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -45,7 +44,7 @@ class Row:
         """The source with this change in it.
 
         Raises:
-            BadRow: what an edit replaces does not stand exactly once in the source's code, or what comes is no Python.
+            BadRow: what an edit replaces does not stand exactly once in the source's code.
         """
         source = master.without_handed_out(source)
         for old, new in self.edits:
@@ -58,10 +57,6 @@ class Row:
             margin = line[: len(line) - len(line.lstrip(" "))]
             left = line.replace(old, new.replace("\n", f"\n{margin}"))
             source = source[:start] + (f"{left}\n" if left.strip() else "") + after
-        try:
-            ast.parse(source)
-        except SyntaxError as error:
-            raise BadRow(f"{self.place}: with {self.name!r} line {error.lineno} is no Python: {error.msg}") from None
         return source
 
     def fits(self, source: str) -> bool:

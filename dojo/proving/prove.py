@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import resource
 import sys
 import time
@@ -104,15 +105,20 @@ def _files(kata: Kata, server: ForkServer, seed: int, tell: Tell) -> list[str]:
     faults += [f"{kata.say(path)}: not what the master gives: run `build`" for path in build.stale_files(kata)]
     try:
         source = master.read_text(kata.master)
-        for row in (*proofs.own_bugs(kata), *proofs.mutants(kata)):
-            row.plant(source)
-        proofs.mistakes(kata)
+        known = proofs.bugs(kata)
+        planted = {row.name: (row.place, row.plant(source)) for row in (*known, *proofs.mutants(kata))}
+        planted |= {name: (proofs.place(kata, name), text) for name, text in proofs.mistakes(kata).items()}
         right = proofs.right_attempts(kata) | proofs.right_programs(kata)
     except BadRow as bad:
         return [*faults, str(bad)]
-    known = len(proofs.bugs(kata))
-    if known < FEWEST_BUGS:
-        faults.append(f"{kata.say(kata.proofs / 'wrong.txt')}: {known} known bugs, at least {FEWEST_BUGS} are needed")
+    for name, (place, text) in planted.items():
+        try:
+            ast.parse(text)
+        except SyntaxError as error:  # every check would reject it, and none would be proven
+            faults.append(f"{place}: with {name!r} line {error.lineno} is no Python: {error.msg}")
+    if len(known) < FEWEST_BUGS:
+        wrong = kata.say(kata.proofs / "wrong.txt")
+        faults.append(f"{wrong}: {len(known)} known bugs, at least {FEWEST_BUGS} are needed")
     if len(right) < FEWEST_RIGHT:
         faults.append(f"{kata.say(kata.proofs)}: {len(right)} right answers, at least {FEWEST_RIGHT} are needed")
     return faults
