@@ -381,12 +381,8 @@ def test_jupytext_pairs_each_notebook_with_its_script():
 @pytest.mark.parametrize("name", list(katas()))
 def test_each_explanation_names_its_cost_in_time_and_in_bytes(name):
     told = master.explanation(katas()[name]).partition("**What it costs.** ")[2].partition("\n\n")[0]
-    if master.contract(katas()[name]):  # gone through: what it costs at a real model's sizes
-        assert re.search(r"FLOPs?\b|[mµ]s\b|\$O\(", told)
-        assert re.search(r"\b[kMG]?B\b|\bbytes?\b", told)
-    else:
-        assert "$O(" in told
-        assert "bytes" in told
+    assert re.search(r"FLOPs?\b|[mµ]s\b|\$O\(", told)
+    assert re.search(r"\b[kMG]?B\b|\bbytes?\b", told)
 
 
 @pytest.mark.parametrize("name", list(katas()))

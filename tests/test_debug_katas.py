@@ -103,6 +103,7 @@ def mended(name: str, source: str, graded: Grade) -> list[str]:
 @pytest.mark.parametrize("name", ["debug_lm", pytest.param("debug_decoding", marks=pytest.mark.proof)])
 def test_mended_bugs_are_counted_and_none_is_named(name: str, graded: Grade) -> None:
     (_, source), *_ = with_bugs(name, 2)
+    assert mended(name, source, graded) == ["2 of 4 mended"]
     # what stands otherwise than it was handed out is told by what it does
     assert mended(name, source.replace("    return ", "    return   ").replace(" = ", "  =  "), graded) == [
         "2 of 4 mended"

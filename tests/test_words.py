@@ -9,7 +9,7 @@ import pytest
 
 from dojo.content import catalog, master
 
-KATAS = {name: kata for name, kata in catalog.katas().items() if master.contract(kata)}  # others wait for their turn
+KATAS = catalog.katas()
 INSTEAD = {
     r"turn(s|ed|ing)? (by|through)": "rotate",
     r"behind": "after",

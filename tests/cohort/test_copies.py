@@ -121,7 +121,7 @@ def written_apart(kata: catalog.Kata) -> dict[str, str]:
 
 def test_right_attempts_of_other_people_are_not_listed() -> None:
     theirs = written_apart(KATAS["gqa"])
-    assert len(theirs) >= 3
+    assert len(theirs) >= 3  # one whole right answer, and two of the field
     assert pairs(handed_in(ada=MINE, **theirs), KATAS) == []
 
 
@@ -129,7 +129,7 @@ def test_of_right_attempts_few_pairs_are_listed() -> None:
     by_kata = {name: written_apart(kata) for name, kata in KATAS.items()}
     attempts = [printed(who, text, kata) for kata, found in by_kata.items() for who, text in found.items()]
     possible = sum(len(list(combinations(found, 2))) for found in by_kata.values())
-    assert possible > 60, "so few are listed, for rows are edits of the master and no work of another's"
+    assert possible > 70, "so few are listed, for rows are edits of the master and no work of another's"
     assert sum(pair.second is not None for pair in pairs(attempts, KATAS)) < 0.05 * possible
 
 
