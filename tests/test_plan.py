@@ -205,6 +205,9 @@ def test_a_plan_that_cannot_be_read_is_named_and_can_be_cleared(capsys: pytest.C
     assert say(capsys, "--clear") == "the plan is forgotten\n"
 
 
+NEXT_WEEK = str(date.today() + timedelta(7))  # still to come when a run passes midnight
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -215,10 +218,10 @@ def test_a_plan_that_cannot_be_read_is_named_and_can_be_cleared(capsys: pytest.C
         (["--date", "soon", "--hours", "6"], "'soon' is no date"),
         (["--date", "2020-01-01", "--hours", "6"], "2020-01-01 has passed: today is "),
         (["--date", "2999-01-01", "--hours", "6"], "2999-01-01 is more than a year away: today is "),
-        (["--date", str(date.today()), "--hours", "0"], "'0' is no number of hours between 0 and 2000"),
-        (["--date", str(date.today()), "--hours", "nan"], "'nan' is no number of hours"),
+        (["--date", NEXT_WEEK, "--hours", "0"], "'0' is no number of hours between 0 and 2000"),
+        (["--date", NEXT_WEEK, "--hours", "nan"], "'nan' is no number of hours"),
         (["--hours", "6"], "--date and --hours go together"),
-        (["--clear", "--date", str(date.today()), "--hours", "6"], "--clear forgets the plan"),
+        (["--clear", "--date", NEXT_WEEK, "--hours", "6"], "--clear forgets the plan"),
     ],
 )
 def test_bad_dates_and_hours_are_told(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
