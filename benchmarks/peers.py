@@ -37,7 +37,12 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(["clip_by_global_norm", "accumulate_gradients"], "the peer is foreach, whose norm is private"),
     "clip_loss": "small tensors, and casts that half precision needs",
     **dict.fromkeys(["ppo_loss", "value_loss", "grpo_loss"], "one `where` more, so that padding may hold nan"),
-    "group_advantages": "casts that half precision needs",
+    "dropout": "a `where`, so that what is dropped is 0 even where x is infinite",
+    **dict.fromkeys(["group_advantages", "route", "dpo_loss", "kl_estimates"], "casts that half precision needs"),
+    "kl_exact": "one `where` more, so that a token of probability 0 adds 0",
+    "balance_loss": "bincount waits for the device, and scatter_add does not",
+    "MixtureOfExperts": "tokens are found expert by expert, as Mixtral has it; sorting is the explanation's other form",
+    "lm_loss": "microseconds at few tokens: labels are shifted in here",
 }
 
 
