@@ -38,7 +38,9 @@ REASONS: dict[str, str] = {
     "clip_loss": "small tensors, and casts that half precision needs",
     **dict.fromkeys(["ppo_loss", "value_loss", "grpo_loss"], "one `where` more, so that padding may hold nan"),
     "dropout": "a `where`, so that what is dropped is 0 even where x is infinite",
-    **dict.fromkeys(["group_advantages", "route", "dpo_loss", "kl_estimates"], "casts that half precision needs"),
+    **dict.fromkeys(
+        ["group_advantages", "route", "dpo_loss", "kl_estimates", "reward_loss"], "casts that half precision needs"
+    ),
     "kl_exact": "one `where` more, so that a token of probability 0 adds 0",
     "balance_loss": "bincount waits for the device, and scatter_add does not",
     "MixtureOfExperts": "tokens are found expert by expert, as Mixtral has it; sorting is the explanation's other form",
@@ -650,6 +652,24 @@ def dpo_loss(m: ModuleType, n: int) -> Work:
         return (-F.logsigmoid(margin) * (1 - smoothing) - F.logsigmoid(-margin) * smoothing).mean()
 
     return Work(m.dpo_loss, theirs, tuple(torch.randn(4, n)))
+
+
+@peer("reward_model", "the largest index that is not padding, as transformers has it", LENGTHS)
+def last_token_values(m: ModuleType, n: int) -> Work:
+    def theirs(values: Tensor, mask: Tensor) -> Tensor:
+        places = torch.arange(values.shape[1], dtype=torch.int32)
+        return values[torch.arange(len(values)), (places * mask.int()).argmax(-1)]
+
+    mask = torch.rand(48, n) < 0.6
+    mask[:, 0] = True
+    return Work(m.last_token_values, theirs, (torch.randn(48, n), mask))
+
+
+@peer("reward_model", "F.logsigmoid of the gap, as TRL has it", (64, 512, 4096, 32768))
+def reward_loss(m: ModuleType, n: int) -> Work:
+    return Work(
+        m.reward_loss, lambda chosen, rejected: -F.logsigmoid(chosen - rejected).mean(), tuple(torch.randn(2, n))
+    )
 
 
 @peer("gae", "a loop over time, as CleanRL has it", LENGTHS, backward=False)

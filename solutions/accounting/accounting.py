@@ -141,7 +141,7 @@ def kv_cache_bytes(config: Config, seq_len: int, batch: int = 1, bytes_per_eleme
 # $\tfrac83 d$ they are as much; with grouped heads and a wider layer it is more: 81 percent of a layer of Llama 3 8B,
 # 70 percent of the model. That is where mixtures of experts save FLOPs.
 #
-# **Learned positions** are $L d$ weights for $L$ positions, and no product: 0.8 of GPT-2's 124 million, and RoPE has none.
+# **Learned positions** are $L d$ weights for $L$ positions, and no product: 0.8 of GPT-2's 124 million. RoPE has none.
 #
 # **Causality** would halve the attention, and fused kernels skip that half. By convention it is counted in full, so
 # that numbers can be compared.

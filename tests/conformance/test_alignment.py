@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch.distributions import Categorical, kl_divergence
+from transformers import GPT2Config, GPT2ForSequenceClassification
 from transformers.loss.loss_utils import ForCausalLMLoss
 
 from tests.conformance.agreement import agree, integers, normal, solution
@@ -76,3 +77,22 @@ def test_dpo_has_its_known_values() -> None:
     four = [torch.tensor([value]) for value in (-5.0, -9.0, -6.0, -8.0)]
     found = [ours.dpo_loss(*[four[0]] * 4), *(ours.dpo_loss(*four, beta=0.5, label_smoothing=e) for e in (0.0, 0.1))]
     assert torch.allclose(torch.stack(found), torch.tensor([0.69315, 0.31326, 0.41326]), atol=1e-5)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_last_token_values_are_where_a_sequence_classifier_of_transformers_looks(side: str) -> None:
+    config = GPT2Config(vocab_size=7, n_positions=8, n_embd=8, n_layer=1, n_head=2, num_labels=1, pad_token_id=0)
+    model, mask = GPT2ForSequenceClassification(config).double().eval(), torch.arange(6) < torch.tensor([[6], [4], [1]])
+    mask = mask.flip(1) if side == "left" else mask
+    ids = (1 + integers(6, 3, 6)).masked_fill(~mask, 0)
+    values = model.score(model.transformer(ids, attention_mask=mask).last_hidden_state)[..., 0]
+    theirs = model(ids, attention_mask=mask).logits[:, 0]
+    assert torch.equal(solution("reward_model").last_token_values(values, mask), theirs)
+
+
+def test_the_reward_loss_is_torchs_soft_margin_loss_of_the_gap() -> None:
+    chosen, rejected, margin = (normal(9, seed=seed) * 3 for seed in range(3))
+    agree(
+        lambda dtype: F.soft_margin_loss((chosen - rejected - margin).to(dtype), torch.ones(9, dtype=dtype)),
+        lambda dtype: solution("reward_model").reward_loss(chosen.to(dtype), rejected.to(dtype), margin.to(dtype)),
+    )
