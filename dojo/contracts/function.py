@@ -372,12 +372,17 @@ class Contract(Harness):
         assert_raises(use, *values, sentence=sentence)
 
     def refuses_each(self, attempt: Attempt, call: Call, **wrong: Iterable[Any]) -> None:
-        """Each of these values of an input, beside the others of the call, is refused; a tensor for its shape."""
+        """Each of these values of an input, beside the others of the call, is refused; a tensor for its shape.
+
+        The message holds that shape, or a size of it that the call's own tensor does not have there.
+        """
         for name, values in wrong.items():
             for value in values:
                 if isinstance(value, Tensor):
+                    right = call.inputs[name].shape
+                    odd = [a for a, b in zip(value.shape, right, strict=False) if a != b and value.dim() == len(right)]
                     shape = ", ".join(map(str, value.shape))
-                    held, argument = (f"({shape}", f"[{shape}"), f"{name} of shape {tuple(value.shape)}"
+                    held, argument = (f"({shape}", f"[{shape}", *odd), f"{name} of shape {tuple(value.shape)}"
                 else:
                     held, argument = (value, f"{value:g}"), f"{name}={value}"
                 self.refuses(attempt, call.with_inputs(**{name: value}), held, sentence=f"{argument} is refused")

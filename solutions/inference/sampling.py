@@ -39,7 +39,8 @@
 # - **Nucleus.** A token stays while the sum *before* it is below `top_p`: the one that crosses stays, so one always
 #   does. `top_p=1.0` keeps every token, however float32 rounds.
 # - **Greedy.** `temperature=0` gives the largest logit log-probability 0, whatever the filters.
-# - **Extremes.** A logit of `-inf` has probability 0, logits of ±1e4 do not overflow, `top_k` may exceed `vocab`.
+# - **Extremes.** A logit of `-inf` has probability 0; logits of ±1e4, or 1,000 apart, neither overflow nor underflow;
+#   `top_k` may exceed `vocab`.
 # - **Id order.** `sample` sums in the order of the vocabulary, where Llama's code goes from the most probable down.
 # - **Ends.** A `uniform` of 0, or so near 1 that rounded sums stay below it, draws an id of positive probability.
 # - **Half precision.** Computed in float32, rounded once. `sample` renormalizes rounded log-probabilities.

@@ -140,6 +140,7 @@ class TestGrpoLoss(MaskedLossContract):
     hard_cases = {
         "garbage_where_masked": {"garbage": True},
         "a_sequence_without_tokens": {"dead": True},
+        "a_constant_for_a_sequence_without_tokens": {"dead": True, "aggregate": "constant", "max_len": 11},
         "nothing_kept": {"kept": 0.0, "aggregate": "token", "garbage": True},
     }
     far = {

@@ -79,6 +79,7 @@ class TestNextTokenLogprobs(Contract):
         "nothing_but_the_best": {"min_p": 1.0},
         "logits_of_minus_infinity": {"hidden": 4, "top_p": 0.7},
         "large": {"offset": 1e4, "top_k": 4, "temperature": 0.8},
+        "far_apart": {"temperature": 0.0025},
     }
     growth = {
         "rows under all filters": lambda d, n: TestNextTokenLogprobs.call(d, (n,), top_k=4, top_p=0.55, min_p=0.1),
