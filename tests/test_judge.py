@@ -7,8 +7,10 @@ import os
 import pdb
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import cloudpickle
 import pytest
@@ -198,6 +200,25 @@ def test_an_answer_that_came_while_the_judge_was_suspended_is_taken(attempt: pro
         (answer,) = worker.ask(request, wall=1.0)
     assert answer["value"].item() == 1
     assert time.monotonic() - started > 1.0
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the system does not tell who waits")
+def test_waiting_for_a_processor_is_no_hanging(server: fork_server.ForkServer) -> None:
+    source = "import time\n\ndef spin(x):\n    while time.process_time() < x:\n        pass\n    return x\n"
+    attempt = proxy.Attempt(server, source, "spin.py")
+    worker, core = attempt.worker(), min(os.sched_getaffinity(0))
+    request = {"do": "call", "target": "spin", "args": (worker.cpu_seconds() + 0.15,), "kwargs": {}}
+    os.sched_setaffinity(worker.pid, {core})
+    os.setpriority(os.PRIO_PROCESS, worker.pid, 10)
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        try:
+            os.sched_setaffinity(busy.pid, {core})
+            time.sleep(0.2)
+            (answer,) = worker.ask(request, wall=1.0)
+        finally:
+            busy.kill()
+            attempt.close()
+    assert answer["value"] == request["args"][0]
 
 
 def test_requests_are_done_in_turn_up_to_the_first_that_fails(attempt: proxy.Attempt) -> None:

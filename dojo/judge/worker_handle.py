@@ -22,7 +22,8 @@ from dojo.verdict.types import Outcome, plain
 
 MEMORY = 6 << 30  # bytes of address space beyond what an idle worker has
 CPU_LIMIT = 5.0  # seconds of processor time for one request
-WALL_LIMIT = 12.0  # seconds by the clock on the wall, for an attempt that sleeps or a machine that is busy
+WALL_LIMIT = 12.0  # seconds by the clock on the wall, for an attempt that sleeps
+BUSIEST = 9  # times as much again may be added for a machine that is busy
 MOST_THREADS = 256
 STARVED = 0.2  # of the time by the clock: who had less of a processor may have waited for it
 TELLING = 0.3  # seconds for a worker that hangs to say where
@@ -65,6 +66,14 @@ class Worker:
         except OSError:  # the worker has died: the channel will say so
             return 0.0
 
+    def queued_seconds(self) -> float:
+        """For how long the worker was ready to run and had no processor, where the system tells."""
+        try:
+            with open(f"/proc/{self.pid}/schedstat", "rb") as file:
+                return int(file.read().split()[1]) / 1e9
+        except (OSError, IndexError):  # another system, or the worker has died: the channel will say so
+            return 0.0
+
     def threads(self) -> int:
         """How many threads the worker has, where the system tells; no limit of its own counts those of one process."""
         try:
@@ -81,7 +90,8 @@ class Worker:
     def ask(self, *requests: Message, limit: float | None = None, wall: float | None = None) -> Iterator[Message]:
         """Send requests, which are done in turn up to the first that fails, and wait for their answers.
 
-        `limit` is in seconds of processor time, CPU_LIMIT if none is given; `wall` by the clock on it, WALL_LIMIT.
+        `limit` is in seconds of processor time, CPU_LIMIT if none is given; `wall` by the clock on it, WALL_LIMIT, and
+        what the worker waits for a processor does not count.
 
         Raises, and so does the iterator when it comes to an answer that says so:
             Raised: the attempt raised.
@@ -104,7 +114,7 @@ class Worker:
     def _exchange(self, message: Message, limit: float, wall: float) -> Message:
         """One message there and one back, against the clock."""
         token = secrets.token_hex(8)
-        started, cpu = time.monotonic(), self.cpu_seconds()
+        started, cpu, queued = time.monotonic(), self.cpu_seconds(), self.queued_seconds()
         self.channel.setblocking(True)
         self.channel.settimeout(wall)
         try:
@@ -118,7 +128,7 @@ class Worker:
             late = ""
             if self.cpu_seconds() - cpu > limit:
                 late = f"after {limit:.0f} s of processor time, so the {{}} was ended: is there a loop?"
-            elif time.monotonic() - started > wall:
+            elif time.monotonic() - started > wall + min(self.queued_seconds() - queued, BUSIEST * wall):
                 late = f"after {wall:.0f} s, so the {{}} was ended"
             elif self.threads() > MOST_THREADS:
                 self.end()
