@@ -268,7 +268,8 @@ class TestCachedAttention(SoftmaxContract, ModuleContract):
             cache = cache_of(attempt, made)
             module.request((x[:, :length], cache.target), {})
             flops.append(attempt.observed([(module, (x[:, length : length + 1], cache.target), {})], None)["flops"])
-        attended = 4 * 32 * 360  # scores and means over as many keys more
-        if flops[1] - flops[0] > 2 * attended:
-            seen = f"{flops[0]} FLOPs after 40 tokens, {flops[1]} after 400; {attended} more are for attention"
+        projected, attended = 8 * 32 * 32, 4 * 32 * 360  # four projections; scores and means over as many keys more
+        if flops[1] - flops[0] > 2 * attended or flops[0] > 2 * (projected + attended):
+            needed = f"{projected} are for projections at most, and {attended} more for attention"
+            seen = f"{flops[0]} FLOPs after 40 tokens, {flops[1]} after 400; {needed}"
             too_much("a call on one token projects one token", seen)
