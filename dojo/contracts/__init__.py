@@ -33,6 +33,7 @@ from dojo.contracts.harness import Maker, bare, core, fast, half_precisions, rob
 from dojo.contracts.layers import DropoutContract, NormContract, silenced
 from dojo.contracts.module import ModuleContract, NormedContract, PrecomputedTablesContract
 from dojo.contracts.plain.generator import GeneratorContract
+from dojo.contracts.plain.in_numpy import NumpyContract
 from dojo.contracts.plain.shrinking import shorter
 from dojo.contracts.training import MaskedLossContract, RoundedOnceContract
 from dojo.judge.proxy import Attempt, Callee

@@ -82,6 +82,7 @@ class Harness(HouseRules):
     timed: Maker
     timed_scale: ClassVar[tuple[float, float]] = (0.5, 1.5)  # what the inputs of a timed call are multiplied by
     time_limit: ClassVar[float] = 15.0
+    in_numpy: ClassVar[bool] = False  # an attempt is given arrays, and gives arrays back
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -174,7 +175,7 @@ class Harness(HouseRules):
         """Hold results and gradients against the oracle under the error rule."""
         with self.case_context(attempt, case, call), noting(dtype=bare(dtype)):
             budget = budget or self.budget(draw, call, dtype)
-            given = self.result_leaves(got["result"], budget, attempt.device, case, call, dtype)
+            given = self.result_leaves(got["result"], budget, self.place(attempt), case, call, dtype)
             got = got | given
             for name, expected in budget.exact.items():
                 if expected is None:
@@ -278,6 +279,10 @@ class Harness(HouseRules):
         """The callable under test, ready for calls in this dtype on the device of the grading."""
         return getattr(attempt, self.name)
 
+    def place(self, attempt: Attempt) -> str:
+        """The device that results are on."""
+        return attempt.device
+
     def trains(self, call: Call) -> bool:
         """Whether the call is one of a module in training, where that differs from evaluation."""
         return False
@@ -296,7 +301,7 @@ class Harness(HouseRules):
         with self.case_context(attempt, case, call):
             callee = self.ready(attempt, call, dtype)
             args, kwargs = self.arguments(call.to(attempt.device))
-            return tensor(callee.request(args, kwargs)["value"], attempt.device).cpu()
+            return tensor(callee.request(args, kwargs)["value"], self.place(attempt)).cpu()
 
     def race(self, attempt: Attempt, reference: Attempt, draw: Draw) -> Race:
         """Time the attempt against the reference on changed inputs, outputs spot-checked."""
@@ -326,7 +331,7 @@ class Harness(HouseRules):
                 fresh = {id(value): value * scale for value, scale in zip(given, scales, strict=True)}
                 inputs = mapped(lambda v: fresh.get(id(v), v), call.inputs)
                 got = self.named(staged.fetch(kept))
-                leaves = {k: tensor(v, attempt.device).cpu() for k, v in got.items() if v is not None}
+                leaves = {k: tensor(v, self.place(attempt)).cpu() for k, v in got.items() if v is not None}
                 self.spot_check(call.with_inputs(**inputs), leaves)
             return (wall, wall) if attempt.device == "cuda" else (cpu, wall)
 
@@ -356,6 +361,7 @@ class Harness(HouseRules):
             built = self.signature.construction(call.init) if self.signature.init else None
             names = self.signature.inputs[: len(args)]
             fault.failing = FailingCall(self.name, built, call.params, args, kwargs, names, self.trains(call))
+            fault.failing.in_numpy = self.in_numpy
             init = self.signature.init[: len(built[0])] if built else ()
             fault.failure.given = {*names, *kwargs, *init, *(built[1] if built else ())}
             if isinstance(fault, Wrong):

@@ -38,6 +38,8 @@ ANSWERS: dict[str, dict[str, Shape]] = {
     "stage": {"value": protocol.Remote},
     "go": {"value": protocol.Remote},
     "program": {"data": list, "grad": list},
+    "warned": {"value": [str]},
+    "steps": {"value": int},
     "run_test": {"answer": str, "because": dict},
     "scored": {"value": ANY, "calls": list, "args": list},
     "fake_device": {"mixed": (str, None), "where": (EXPLAINED, None)},

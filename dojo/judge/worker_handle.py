@@ -164,7 +164,9 @@ class Worker:
         if word == "raised":
             raise Raised(**raised)
         at = {"lines": raised["lines"], "line": raised["line"]}
-        raise Forbidden(f"the computation must stay in PyTorch ({answers.forbidden(reply)})", **at)
+        raise Forbidden(
+            f"the computation must stay in PyTorch, or where the kata says ({answers.forbidden(reply)})", **at
+        )
 
     def _checked(self, read: Callable[..., Any], *parts: Any) -> Any:
         try:

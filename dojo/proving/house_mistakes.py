@@ -22,7 +22,7 @@ def floats(args, kwargs):
 
 
 def tensors(args, kwargs):
-    return [v for v in (*args, *kwargs.values()) if isinstance(v, Tensor)]
+    return [v for v in (*args, *kwargs.values()) if isinstance(v, Tensor) or type(v).__name__ == "ndarray"]
 
 
 def own_dtype(args, kwargs):
@@ -35,7 +35,7 @@ def input_overwritten(call):
         result = call(*args, **kwargs)
         with torch.no_grad():
             for value in tensors(args, kwargs):
-                value.copy_(value.flip(0) if value.dtype == torch.bool else value * 2)
+                value[...] = ~value if "bool" in str(value.dtype) else value * 2
         return result
 
     return wrong
@@ -78,6 +78,23 @@ def array_of_numpy(call):
     return wrong
 
 
+def widened(call):
+    def wrong(*args, **kwargs):
+        return call(*args, **kwargs).astype("float64")
+
+    return wrong
+
+
+def warning_at_run_time(call):
+    def wrong(*args, **kwargs):
+        import warnings
+
+        warnings.warn("divide by zero encountered in log", RuntimeWarning, stacklevel=1)
+        return call(*args, **kwargs)
+
+    return wrong
+
+
 def wrong_in_half_precision(call):
     def wrong(*args, **kwargs):
         factor = 3.0 if own_dtype(args, kwargs) in (torch.float16, torch.bfloat16) else 1.0
@@ -89,7 +106,7 @@ def wrong_in_half_precision(call):
 def wrong_in_float64(call):
     def wrong(*args, **kwargs):
         result = call(*args, **kwargs)
-        return result * 1.1 if result.dtype is torch.float64 else result
+        return result * 1.1 if "float64" in str(result.dtype) else result
 
     return wrong
 
@@ -106,7 +123,7 @@ def infinite_for_large_inputs(call):
 def wrong_for_one_token(call):
     def wrong(*args, **kwargs):
         result = call(*args, **kwargs)
-        odd = any(1 in v.shape or v.dim() not in (2, 3) for v in tensors(args, kwargs))
+        odd = any(1 in v.shape or v.ndim not in (2, 3) for v in tensors(args, kwargs))
         return result * 2 if odd else result
 
     return wrong
@@ -115,7 +132,7 @@ def wrong_for_one_token(call):
 def dense_memory_assumed(call):
     def wrong(*args, **kwargs):
         result = call(*args, **kwargs)
-        dense = all(v.is_contiguous() for v in tensors(args, kwargs))
+        dense = all(v.is_contiguous() if isinstance(v, Tensor) else v.flags.c_contiguous for v in tensors(args, kwargs))
         return result if dense else result * 2
 
     return wrong
@@ -202,10 +219,10 @@ def made_for_the_first_shape(call):
 CALLS: dict[str, Callable] = {
     each.__name__.replace("_", " "): each
     for each in (
-        off_by_a_tenth, detached, array_of_numpy, wrong_in_half_precision, wrong_in_float64, infinite_for_large_inputs,
-        wrong_for_one_token, dense_memory_assumed, input_overwritten, generator_seeded,
-        result_kept_for_the_same_object, made_for_the_first_shape, loop_over_every_row, table_of_all_pairs,
-        table_left_on_the_cpu, other_arguments_in_another_order, arguments_by_position_alone, a_hundred_times_over,
+        off_by_a_tenth, detached, array_of_numpy, widened, warning_at_run_time, wrong_in_half_precision,
+        wrong_in_float64, infinite_for_large_inputs, wrong_for_one_token, dense_memory_assumed, input_overwritten,
+        generator_seeded, result_kept_for_the_same_object, made_for_the_first_shape, loop_over_every_row,
+        table_of_all_pairs, table_left_on_the_cpu, other_arguments_in_another_order, arguments_by_position_alone, a_hundred_times_over,
     )
 }  # fmt: skip
 

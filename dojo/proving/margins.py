@@ -16,6 +16,8 @@ from dojo.contracts import Call, Contract, Draw
 from dojo.contracts.checks import tolerance
 from dojo.judge.fork_server import ForkServer
 from dojo.judge.pool import WorkerPool, processors
+from dojo.judge.protocol import mapped
+from dojo.judge.worker import arrays
 
 MOST = 0.3  # of the budget that a right answer may use
 Job = tuple[Kata, str, str, range, torch.dtype]  # contract, case, seeds
@@ -61,6 +63,10 @@ def _answers(kata: Kata) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _formula(contract: type[Contract], target: Any) -> tolerance.Formula:
     """An answer's function or module as the error rule evaluates formulas."""
+
+    if contract.in_numpy:
+        function = arrays.taking_arrays(target)
+        return lambda init, params, **inputs: mapped(torch.as_tensor, function(**inputs).as_tensors())
 
     def evaluate(init: dict[str, Any], params: dict[str, Any], **inputs: Any) -> Any:
         items, required = list(inputs.items()), contract.signature.required

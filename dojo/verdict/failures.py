@@ -97,11 +97,11 @@ class Forbidden(Fault):
         super().__init__(Outcome.FORBIDDEN, Failure(Kind.FORBIDDEN, "", facts, sentence, lines, line))
 
 
-def no_tensor(value: object) -> str:
-    """What is said of a result that is no tensor."""
+def no_tensor(value: object, wanted: str = "torch.Tensor") -> str:
+    """What is said of a result that is no tensor, or no array where that is wanted."""
     if value is None:
         return "the result is None: is there no `return`?"
-    return f"the result is a {type(value).__name__}, not a torch.Tensor"
+    return f"the result is a {type(value).__name__}, not a {wanted}"
 
 
 def no_answer(value: object) -> str:
@@ -112,9 +112,9 @@ def no_answer(value: object) -> str:
 class NoTensor(Fault):
     """The attempt gave back something else than a tensor."""
 
-    def __init__(self, value: object) -> None:
+    def __init__(self, value: object, wanted: str = "torch.Tensor") -> None:
         kind = Kind.NO_RETURN if value is None else Kind.UNUSABLE
-        super().__init__(Outcome.WRONG, Failure(kind, what=no_tensor(value)))
+        super().__init__(Outcome.WRONG, Failure(kind, what=no_tensor(value, wanted)))
 
 
 class Unusable(Fault):

@@ -46,6 +46,7 @@ class FailingCall:
     gradient_of: str = ""  # what fails is the gradient of this input or parameter, pulled back from the cotangents
     cotangents: dict[str, Tensor] = field(default_factory=dict)  # by the index of the result
     expected: Tensor | None = None
+    in_numpy: bool = False  # arrays go in where a tensor stands, and come back
 
     def tell(self, place: str, results: tuple[str, ...], cotangents: Mapping[str, Tensor]) -> None:
         """Take in what fails, a result or `gradient of NAME`, and the cotangents, both by the names of the results."""
@@ -69,8 +70,9 @@ class FailingCall:
             raise ValueError(f"the failing call has {count} numbers, more than the {MOST} that a script may hold")
         # An exception's text may hold anything, even the end of a docstring.
         lines = ["", *(f"# {line}" for text in notes for line in clean(text))]
-        lines += [f"{name} = {literal(value)}" for name, value in zip(self.names, self.args, strict=True)]
-        lines += [f"{name} = {literal(value)}" for name, value in self.kwargs.items()]
+        given = [*zip(self.names, self.args, strict=True), *self.kwargs.items()]
+        arrays = {name for name, value in given if self.in_numpy and hasattr(value, "numel")}
+        lines += [f"{name} = {literal(value)}{'.numpy()' * (name in arrays)}" for name, value in given]
         call = ", ".join([*self.names, *(f"{name}={name}" for name in self.kwargs)])
         callee = f"attempt.{self.name}"
         if self.built is not None:
@@ -88,7 +90,7 @@ class FailingCall:
         return "\n".join(lines) + "\n"
 
     def _compared(self, call: str) -> list[str]:
-        lines = [f"got = {call}{self.part}"]
+        lines = [f"got = torch.as_tensor({call}{self.part})" if self.in_numpy else f"got = {call}{self.part}"]
         if self.gradient_of:
             held = self.gradient_of in self.params
             source = f"dict(module.named_parameters())[{self.gradient_of!r}]" if held else self.gradient_of

@@ -70,7 +70,13 @@ def operation_count(reading: dict) -> int:
     return count
 
 
-def assert_constant_op_count(axis: str, sizes: tuple[int, int], count: Callable[[int], int], where: str = "") -> None:
+def assert_constant_op_count(
+    axis: str,
+    sizes: tuple[int, int],
+    count: Callable[[int], int],
+    where: str = "",
+    what: str = "tensor operations",
+) -> None:
     """The number of operations that `count(size)` sees is the same at both sizes.
 
     A few more or less are a matter of shapes; one more for each further element is a loop. Code that picks elements by
@@ -83,8 +89,8 @@ def assert_constant_op_count(axis: str, sizes: tuple[int, int], count: Callable[
         small = (small + large) // 2
         before = max(count(small) for _ in range(RECOUNTS))
     if after - before >= large - small:
-        sentence = f"the number of tensor operations{where} does not grow with {axis}"
-        too_much(sentence, f"{before} operations with {axis} {small}, {after} with {axis} {large}")
+        sentence = f"the number of {what}{where} does not grow with {axis}"
+        too_much(sentence, f"{before} {what.partition(' ')[2]} with {axis} {small}, {after} with {axis} {large}")
 
 
 def source_lines(parts: dict[str, str], names: Iterable[str]) -> list[tuple[str, int, str]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -180,4 +182,30 @@ def under(made: Callable[..., Any], default: torch.dtype, args: Args, kwargs: Kw
         torch.set_default_dtype(before)
 
 
-DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scored, program, under, left_of)
+def warned(made: Callable[..., Any], args: Args, kwargs: Kwargs) -> Message:
+    """What a call warns of at run time, as NumPy does of overflow."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        made(*args, **kwargs)
+    return {"value": [str(each.message) for each in seen if issubclass(each.category, RuntimeWarning)]}
+
+
+def steps(made: Callable[..., Any], args: Args, kwargs: Kwargs) -> Message:
+    """How many lines of Python a call runs, those of libraries too: a loop over rows shows whatever computes them."""
+    count = 0
+
+    def note(frame: Any, event: str, _: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return note
+
+    before = sys.gettrace()
+    sys.settrace(note)
+    try:
+        made(*args, **kwargs)
+    finally:
+        sys.settrace(before)
+    return {"value": count}
+
+
+DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scored, program, under, left_of, warned, steps)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from dojo.judge import answers, protocol
 from dojo.judge.protocol import Args, Kwargs, Message, floating_in
-from dojo.judge.worker import trial
+from dojo.judge.worker import arrays, trial
 from dojo.judge.worker.drivers import DRIVERS
 from dojo.judge.worker.errors import explain
 from dojo.judge.worker.readings import instrumentation
@@ -85,6 +85,8 @@ class Session:
     def resolve(self, target: Any) -> Any:
         if isinstance(target, protocol.Remote):
             return self.objects[target.number]
+        if target.startswith(protocol.IN_ARRAYS):
+            return arrays.taking_arrays(self.resolve(target.removeprefix(protocol.IN_ARRAYS)))
         if not hasattr(self.module, target):
             raise Unanswerable(f"the attempt defines no `{target}`")
         return getattr(self.module, target)
@@ -130,6 +132,8 @@ class Session:
 
     def outgoing(self, result: Any) -> Any:
         """What the judge is sent for `result`: plain tensors and plain values only, anything else stays here."""
+        if isinstance(result, arrays.Arrays):
+            result = result.as_tensors()
         if isinstance(result, nn.Module):
             number = self.number()
             self.objects[number] = result
@@ -291,6 +295,8 @@ class Session:
     def overwrite_result(self, kept: protocol.Remote) -> Message:
         """Overwrite a kept result, as its owner may."""
         result = self.objects.pop(kept.number)
+        if isinstance(result, arrays.Arrays):
+            result.overwrite()
         with torch.no_grad():
             for each in protocol.tensors_in(result):
                 each.zero_()

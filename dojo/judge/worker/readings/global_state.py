@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,8 @@ import torch
 
 def settle() -> None:
     """Undo what earlier calls may have done to global state, so that a call that does it again is seen to."""
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.seterr(divide="warn", over="warn", under="ignore", invalid="warn")
     torch.default_generator.manual_seed(20_261_121)  # `torch.manual_seed` looks for GPUs each time
     random.seed(20_261_121)
     torch.set_default_dtype(torch.float32)
@@ -24,8 +27,10 @@ def settle() -> None:
 
 
 def global_state() -> dict[str, Any]:
-    """What a call must leave as it found it."""
-    return {
+    """What a call must leave as it found it, NumPy's where it is loaded."""
+    numpy = sys.modules.get("numpy")
+    of_numpy = {"NumPy's floating-point error handling": numpy.geterr()} if numpy is not None else {}
+    return of_numpy | {
         "the default dtype": torch.get_default_dtype(),
         "the grad mode": torch.is_grad_enabled(),
         "the inference mode": torch.is_inference_mode_enabled(),
