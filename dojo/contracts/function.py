@@ -177,7 +177,7 @@ class Contract(Harness):
             made = next((each for each in (make(draw) for make in self.cases.values()) if name in each.inputs), None)
             if made is None:
                 continue
-            args, kwargs = self.arguments(made.to(attempt.device))
+            args, kwargs = self.arguments(made.to(self.place(attempt)))
             count = self.signature.required
             named = dict(zip(self.signature.inputs[count:], args[count:], strict=False)) | kwargs
             label = f"by name: {', '.join(named)}"
@@ -206,7 +206,7 @@ class Contract(Harness):
         prepared = []
         for dtype in (torch.float32, torch.float64, *self.half):
             call = next(iter(self.cases.values()))(draw).cast(dtype)
-            prepared.append((self.ready(attempt, call, dtype), *self.arguments(call.to(attempt.device))))
+            prepared.append((self.ready(attempt, call, dtype), *self.arguments(call.to(self.place(attempt)))))
         with suppress(Raised):  # what fails with gradients or in another dtype is for other checks to tell
             readings = attempt.observed(prepared, watched, counted=False, gradients=self.differentiable)
             self.ban.judge(readings, attempt.parts)
@@ -281,7 +281,7 @@ class Contract(Harness):
             asked, calls = [], []
             for case, make, dtype in tried:
                 call = make(draw).cast(dtype)
-                callee, call = self.ready(attempt, call, dtype), call.to(attempt.device)
+                callee, call = self.ready(attempt, call, dtype), call.to(self.place(attempt))
                 args, kwargs = self.arguments(call)
                 request = {"do": "call", "target": callee.target, "args": args, "kwargs": kwargs, "watch": True}
                 asked.append((callee, request | {"watch_grad": dtype is torch.float32}))
@@ -318,7 +318,7 @@ class Contract(Harness):
         calls = [call, call.with_inputs(**_changed(call, _reversed)), call.with_inputs(**_changed(call, _nudged))]
         kept = []
         for each in calls:
-            args, kwargs = self.arguments(each.to(attempt.device))
+            args, kwargs = self.arguments(each.to(self.place(attempt)))
             staged.refill(*args, **kwargs)
             kept.append(staged.go(grad=False))
         for number, (each, result) in enumerate(zip(calls, kept, strict=True), 1):

@@ -138,11 +138,11 @@ class Harness(HouseRules):
             callee = self.ready(attempt, call, dtype)
             if not training and isinstance(callee, Module):
                 callee.eval()
-            args, kwargs = self.arguments(call.to(attempt.device))
+            args, kwargs = self.arguments(call.to(self.place(attempt)))
             budget = self.budget(draw, call, dtype, gradients and self.differentiable)
             request = {"do": "call", "target": callee.target, "args": args, "kwargs": kwargs}
             if budget.cotangents:
-                cotangents = [transposed(each).to(attempt.device) for each in budget.cotangents.values()]
+                cotangents = [transposed(each).to(self.place(attempt)) for each in budget.cotangents.values()]
                 request |= {"do": "forward_backward", "cotangents": cotangents}
             if self.only_case in ("", case):
                 asked.append((callee, request))
@@ -280,7 +280,7 @@ class Harness(HouseRules):
         return getattr(attempt, self.name)
 
     def place(self, attempt: Attempt) -> str:
-        """The device that results are on."""
+        """The device that inputs and results are on."""
         return attempt.device
 
     def trains(self, call: Call) -> bool:
@@ -293,14 +293,14 @@ class Harness(HouseRules):
 
     def prepare_call(self, attempt: Attempt, call: Call) -> PreparedCall:
         """What to call, with its parameters loaded, and the arguments of a call, on the device of the grading."""
-        call = call.to(attempt.device)
+        call = call.to(self.place(attempt))
         return self.ready(attempt, call), *self.arguments(call)
 
     def run(self, attempt: Attempt, case: str, call: Call, dtype: torch.dtype = torch.float32) -> Tensor:
         """The result of one call without gradients, on the CPU."""
         with self.case_context(attempt, case, call):
             callee = self.ready(attempt, call, dtype)
-            args, kwargs = self.arguments(call.to(attempt.device))
+            args, kwargs = self.arguments(call.to(self.place(attempt)))
             return tensor(callee.request(args, kwargs)["value"], self.place(attempt)).cpu()
 
     def race(self, attempt: Attempt, reference: Attempt, draw: Draw) -> Race:

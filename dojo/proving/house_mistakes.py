@@ -222,7 +222,8 @@ CALLS: dict[str, Callable] = {
         off_by_a_tenth, detached, array_of_numpy, widened, warning_at_run_time, wrong_in_half_precision,
         wrong_in_float64, infinite_for_large_inputs, wrong_for_one_token, dense_memory_assumed, input_overwritten,
         generator_seeded, result_kept_for_the_same_object, made_for_the_first_shape, loop_over_every_row,
-        table_of_all_pairs, table_left_on_the_cpu, other_arguments_in_another_order, arguments_by_position_alone, a_hundred_times_over,
+        table_of_all_pairs, table_left_on_the_cpu, other_arguments_in_another_order, arguments_by_position_alone,
+        a_hundred_times_over,
     )
 }  # fmt: skip
 

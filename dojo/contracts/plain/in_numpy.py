@@ -15,7 +15,7 @@ from dojo.contracts.checks.operations import Ban, assert_constant_op_count
 from dojo.contracts.checks.tolerance import Budget, is_floating
 from dojo.contracts.function import Contract
 from dojo.contracts.harness import bare, core, fast, robust
-from dojo.judge.protocol import IN_ARRAYS, Args, Kwargs, mapped
+from dojo.judge.protocol import IN_ARRAYS, mapped
 from dojo.judge.proxy import Attempt, Callee
 from dojo.verdict.failures import NoTensor
 
@@ -42,12 +42,8 @@ class NumpyContract(Contract):
         """The function under test, called with arrays."""
         return Callee(attempt, IN_ARRAYS + self.name)
 
-    def arguments(self, call: Call) -> tuple[Args, Kwargs]:
-        """Inputs by position, where NumPy has them."""
-        return super().arguments(call.to("cpu"))
-
     def place(self, attempt: Attempt) -> str:
-        """Where results are, whatever the device of the grading."""
+        """Where arrays are, whatever the device of the grading."""
         return "cpu"
 
     def named(self, result: Any, case: str = "") -> dict[str, Any]:
