@@ -47,6 +47,7 @@ def attend(x):
         x, x, x, 4, 2, torch.eye(4).repeat(3, 1), None, None, None, False, 0.0, torch.eye(4), None)[0]
 def to_numpy(x): return torch.from_numpy(x.numpy())
 def meddle(x): torch.manual_seed(0); torch.rand(1); x.add_(1); return x.clone()
+def by_grad(x): w = x.clone().requires_grad_(); (w * w).sum().backward(); return w.grad
 def nap(x): import time; time.sleep(0.5); return x
 def times(x, n=10): return sum(torch.sin(x) for _ in range(n))
 
@@ -74,6 +75,13 @@ def attempt(server: fork_server.ForkServer) -> Iterator[proxy.Attempt]:
     attempt = proxy.Attempt(server, SOURCE, "attempt.py")
     yield attempt
     attempt.close()
+
+
+def test_what_trains_is_called_with_autograd_on(attempt: proxy.Attempt) -> None:
+    x = torch.randn(3)
+    with pytest.raises(Raised, match="does not require grad"):
+        attempt.by_grad(x)
+    assert torch.equal(proxy.Callee(attempt, "grad:by_grad")(x), 2 * x)
 
 
 def test_a_call_gives_what_the_function_gives(attempt: proxy.Attempt) -> None:

@@ -82,6 +82,7 @@ class Harness(HouseRules):
     timed: Maker
     timed_scale: ClassVar[tuple[float, float]] = (0.5, 1.5)  # what the inputs of a timed call are multiplied by
     time_limit: ClassVar[float] = 15.0
+    calls_with_grad: ClassVar[bool] = False  # it trains, and may ask autograd for gradients of its own
     in_numpy: ClassVar[bool] = False  # an attempt is given arrays, and gives arrays back
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -277,7 +278,7 @@ class Harness(HouseRules):
 
     def ready(self, attempt: Attempt, call: Call, dtype: torch.dtype = torch.float32) -> Callee:
         """The callable under test, ready for calls in this dtype on the device of the grading."""
-        return getattr(attempt, self.name)
+        return Callee(attempt, protocol.WITH_GRAD * self.calls_with_grad + self.name)
 
     def place(self, attempt: Attempt) -> str:
         """The device that inputs and results are on."""

@@ -85,6 +85,8 @@ class Session:
     def resolve(self, target: Any) -> Any:
         if isinstance(target, protocol.Remote):
             return self.objects[target.number]
+        if target.startswith(protocol.WITH_GRAD):
+            return torch.enable_grad()(self.resolve(target.removeprefix(protocol.WITH_GRAD)))
         if target.startswith(protocol.IN_ARRAYS):
             return arrays.taking_arrays(self.resolve(target.removeprefix(protocol.IN_ARRAYS)))
         if not hasattr(self.module, target):
