@@ -41,6 +41,7 @@ def ran(script: Path) -> str:
         ("swiglu", "silu whose gradient is nan far below zero"),
         ("batchnorm", "unbiased in the result"),
         ("batchnorm", "batch statistics in evaluation"),
+        ("manual_backprop", "the weight left out of grad_x"),
     ],
 )
 def test_the_script_shows_that_what_came_is_not_what_must(
