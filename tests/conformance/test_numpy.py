@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -66,3 +67,19 @@ def test_manual_backprop_is_torchs() -> None:
             ours(made.cross_entropy_backward, X, targets, dtype=dtype),
         ),
     )
+
+
+def test_numpy_attention_is_torchs() -> None:
+    made, x = solution("numpy_attention"), normal(2, 9, 12)
+    weights = [normal(12, 12, seed=seed) / 3 for seed in range(2, 6)]
+
+    def theirs(dtype: torch.dtype) -> Tensor:
+        w_q, w_k, w_v, w_o = (each.to(dtype) for each in weights)
+        q, k, v = ((x.to(dtype) @ each).unflatten(-1, (3, 4)).transpose(1, 2) for each in (w_q, w_k, w_v))
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2) @ w_o
+
+    def attention(*given: np.ndarray) -> np.ndarray:
+        return made.causal_attention(*given, num_heads=3)
+
+    agree(theirs, lambda dtype: ours(attention, x, *weights, dtype=dtype).view(2, 9, 12))
+    agree(lambda dtype: F.softmax(x.to(dtype), 1), lambda dtype: ours(made.softmax, x, 1, dtype=dtype).view(x.shape))
