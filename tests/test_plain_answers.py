@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dojo.content.signature import signature_of
+from dojo.contracts.checks.inputs import Draw
 from dojo.contracts.checks.timing import race
 from dojo.contracts.plain import programs, texts
 from dojo.contracts.plain.shrinking import TRIES, shorter, smallest
@@ -157,6 +158,48 @@ def test_a_search_that_changes_global_state_is_seen(server: ForkServer) -> None:
 def test_a_step_takes_rows_of_ids_alone(prefixes: Any) -> None:
     with pytest.raises(TypeError, match=r"int64 tensor \(rows, length\)"):
         drivers.scored(lambda step: step(prefixes), MODEL, [], {})
+
+
+WEIGHTS = [Draw(1).normal(*shape) for shape in ((7, 4), (9, 4), (3, 4, 4), (4, 7))]
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_a_model_with_a_cache_gives_what_the_whole_text_gives(in_place: bool) -> None:
+    ids, positions, mask = torch.tensor([[3, 1, 4, 1, 5]]), torch.arange(5)[None], torch.ones(1, 5, dtype=torch.bool)
+    whole, _ = drivers.CausalModel(WEIGHTS)(ids, positions, mask)
+    padded = torch.tensor([[6, 6, 3, 1, 4, 1, 5]])
+
+    def decode(model: Any, start: int) -> list[Tensor]:
+        seen, places = padded != 6, torch.tensor([[0, 0, 0, 1, 2, 3, 4]])
+        first, cache = model(padded[:, :start], places[:, :start], seen[:, :start], None)
+        second, after = model(padded[:, start:], places[:, start:], seen, cache)
+        assert (after is cache) == in_place
+        return torch.cat([first, second], 1)[:, 2:]
+
+    for start in (3, 6):
+        told = drivers.decoded(decode, WEIGHTS, [start], {}, in_place)
+        assert torch.allclose(told["value"], whole, rtol=0, atol=1e-12)
+        assert [len(call["mask"][0]) for call in told["calls"]] == [start, 7]
+        assert [call["grad"] for call in told["calls"]] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"ids": [[1, 2]]}, "ids: the model takes a torch.int64 tensor of two dimensions, not a list"),
+        ({"positions": torch.zeros(1, 1, dtype=torch.int64)}, r"positions: .* the shape \(1, 2\) here, not \(1, 1\)"),
+        ({"mask": torch.ones(1, 2)}, "mask: the model takes a torch.bool tensor of two dimensions, not torch.float32"),
+        ({"mask": torch.ones(1, 3, dtype=torch.bool)}, r"mask: the model takes the shape \(1, 2\) here, not \(1, 3\)"),
+        ({"positions": torch.tensor([[0, 9]])}, r"positions are in \[0, 9\), not \[\[0, 9\]\]"),
+        ({"positions": torch.tensor([[-1, 0]])}, r"positions are in \[0, 9\), not \[\[-1, 0\]\]"),
+        ({"cache": 3}, "the cache is None at first, then as the model returned it, not a int"),
+    ],
+)
+def test_a_model_refuses_what_does_not_fit(change: dict[str, Any], told: str) -> None:
+    ids = torch.tensor([[1, 2]])
+    fits = {"ids": ids, "positions": ids, "mask": torch.ones(1, 2, dtype=torch.bool)}
+    with pytest.raises((TypeError, ValueError, IndexError), match=told):
+        drivers.CausalModel(WEIGHTS)(**fits | change)
 
 
 class Kept:

@@ -118,6 +118,66 @@ def scored(function: Callable[..., Any], model: list[Tensor], args: list[Any], s
     return {"value": value, "calls": calls, "args": args}
 
 
+class CausalModel:
+    """A language model of one attention layer, float64, with a KV cache: `model(ids, positions, mask, cache)`.
+
+    `weights` are embedding (vocab, d), table of positions (length, d), queries, keys and values (3, d, d), and output
+    (d, vocab). It gives logits (batch, new, vocab) and the cache, changed in place or as a new object. It refuses what
+    does not fit, and notes each call: `positions`, `mask`, and whether autograd is on.
+    """
+
+    def __init__(self, weights: Sequence[Tensor], in_place: bool = True) -> None:
+        self.embedding, self.table, self.attention, self.output = (each.double().requires_grad_() for each in weights)
+        self.in_place = in_place
+        self.calls: list[Message] = []
+
+    def __call__(self, ids: Tensor, positions: Tensor, mask: Tensor, cache: Any = None) -> tuple[Tensor, Any]:
+        if cache is not None and not isinstance(cache, _Cache):
+            raise TypeError(f"the cache is None at first, then as the model returned it, not a {type(cache).__name__}")
+        past = 0 if cache is None else cache.kept.shape[2]
+        batch, new = _shape_of("ids", ids, torch.int64)
+        _shape_of("positions", positions, torch.int64, (batch, new))
+        _shape_of("mask", mask, torch.bool, (batch, past + new))
+        if not bool(((positions >= 0) & (positions < len(self.table))).all()):
+            raise IndexError(f"positions are in [0, {len(self.table)}), not {positions.tolist()}")
+        self.calls.append({"positions": positions.tolist(), "mask": mask.tolist(), "grad": torch.is_grad_enabled()})
+        x = self.embedding[ids] + self.table[positions]
+        q, *pair = (x @ each for each in self.attention)
+        kept = torch.stack(pair) if cache is None else torch.cat([cache.kept, torch.stack(pair)], 2)
+        if cache is None or not self.in_place:
+            cache = _Cache()
+        cache.kept = kept
+        causal = torch.ones(new, past + new, dtype=torch.bool, device=mask.device).tril(past)
+        scores = (q @ kept[0].mT).masked_fill(~(causal & mask[:, None]), torch.finfo(torch.float64).min)
+        return torch.tanh(x + scores.softmax(-1) @ kept[1]) @ self.output, cache
+
+
+class _Cache:
+    kept: Tensor  # keys and values (2, batch, past, d)
+
+
+def _shape_of(name: str, given: Any, dtype: torch.dtype, shape: tuple[int, int] | None = None) -> tuple[int, int]:
+    """The shape of what a model is called with. Raises TypeError or ValueError where it is another one."""
+    if not isinstance(given, Tensor) or given.dtype is not dtype or given.dim() != 2:
+        got = f"{given.dtype} {tuple(given.shape)}" if isinstance(given, Tensor) else f"a {type(given).__name__}"
+        raise TypeError(f"{name}: the model takes a {dtype} tensor of two dimensions, not {got}")
+    if shape is not None and given.shape != shape:
+        raise ValueError(f"{name}: the model takes the shape {shape} here, not {tuple(given.shape)}")
+    return given.shape[0], given.shape[1]
+
+
+def decoded(
+    function: Callable[..., Any], model: list[Tensor], args: list[Any], settings: dict[str, Any], in_place: bool = True
+) -> Message:
+    """Call what decodes, with a model of these weights.
+
+    What comes back is the answer, the calls of the model, and the arguments as they are then.
+    """
+    made = CausalModel(model, in_place)
+    value = function(made, *args, **settings)
+    return {"value": value, "calls": made.calls, "args": args}
+
+
 METHODS = ("exp", "log", "tanh", "relu")
 OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "**": operator.pow}
 
@@ -209,3 +269,4 @@ def steps(made: Callable[..., Any], args: Args, kwargs: Kwargs) -> Message:
 
 
 DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scored, program, under, left_of, warned, steps)
+DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scored, decoded, program, under, left_of)
