@@ -42,7 +42,7 @@ ANSWERS: dict[str, dict[str, Shape]] = {
     "steps": {"value": int},
     "run_test": {"answer": str, "because": dict},
     "scored": {"value": ANY, "calls": list, "args": list},
-    "decoded": {"value": ANY, "calls": [{"positions": list, "mask": list, "grad": bool}], "args": list},
+    "decoded": {"value": ANY, "calls": [{"positions": [[int]], "mask": [[bool]], "grad": bool}], "args": list},
     "fake_device": {"mixed": (str, None), "where": (EXPLAINED, None)},
 }
 IF_ASKED: dict[str, dict[str, Shape]] = {"grad": {"call": int}, "watch": {"inputs": [Tensor], "changed": [str]}}

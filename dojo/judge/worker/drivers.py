@@ -139,8 +139,9 @@ class CausalModel:
         _shape_of("positions", positions, torch.int64, (batch, new))
         _shape_of("mask", mask, torch.bool, (batch, past + new))
         if not bool(((positions >= 0) & (positions < len(self.table))).all()):
-            raise IndexError(f"positions are in [0, {len(self.table)}), not {positions.tolist()}")
-        self.calls.append({"positions": positions.tolist(), "mask": mask.tolist(), "grad": torch.is_grad_enabled()})
+            raise IndexError(f"positions are in [0, {len(self.table)}), not {positions.cpu().tolist()}")
+        told = {"positions": positions.cpu().tolist(), "mask": mask.cpu().tolist()}
+        self.calls.append(told | {"grad": torch.is_grad_enabled()})
         x = self.embedding[ids] + self.table[positions]
         q, *pair = (x @ each for each in self.attention)
         kept = torch.stack(pair) if cache is None else torch.cat([cache.kept, torch.stack(pair)], 2)
