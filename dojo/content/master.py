@@ -239,8 +239,9 @@ def is_untouched(kata: Kata, text: str) -> bool:
 
 
 def names(kata: Kata) -> list[str]:
-    """The functions and classes that the kata asks for."""
-    return [node.name for node in ast.parse(stub_text(kata)).body if isinstance(node, DEFINITIONS)]
+    """The functions and classes that the kata asks for; a `Protocol` is what an argument has."""
+    made = [node for node in ast.parse(stub_text(kata)).body if isinstance(node, DEFINITIONS)]
+    return [node.name for node in made if "Protocol" not in map(ast.unparse, getattr(node, "bases", ()))]
 
 
 def bound(kata: Kata) -> list[str]:

@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from traceback import walk_stack
 from typing import Any, ClassVar
@@ -84,6 +85,7 @@ class Harness(HouseRules):
     time_limit: ClassVar[float] = 15.0
     calls_with_grad: ClassVar[bool] = False  # it trains, and may ask autograd for gradients of its own
     in_numpy: ClassVar[bool] = False  # an attempt is given arrays, and gives arrays back
+    through: ClassVar[str] = ""  # what of `drivers.ADAPTERS` stands between the judge and the callable
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -283,6 +285,8 @@ class Harness(HouseRules):
     def place(self, attempt: Attempt) -> str:
         """The device that inputs and results are on."""
         return attempt.device
+        callee: Callee = getattr(attempt, self.name)
+        return replace(callee, target=[self.through, self.name]) if self.through else callee
 
     def trains(self, call: Call) -> bool:
         """Whether the call is one of a module in training, where that differs from evaluation."""

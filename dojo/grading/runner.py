@@ -36,7 +36,9 @@ def run_check(
     defines; `only_case` leaves out the other cases, `last_case` those after it.
     """
     options, names = item.config.stash[OPTIONS], item._fixtureinfo.argnames
-    given: dict[str, Any] = {"attempt": attempt, "reference": reference, "draw": draw_for(item, options.seed)}
+    as_seen: Callable[[Attempt], Attempt] = getattr(item.cls, "as_seen", lambda each: each)
+    given: dict[str, Any] = {"attempt": as_seen(attempt), "reference": as_seen(reference)}
+    given |= {"draw": draw_for(item, options.seed)}
     given |= item.callspec.params if hasattr(item, "callspec") else {}
     check = item.obj
     if cases:

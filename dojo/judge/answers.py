@@ -44,6 +44,7 @@ ANSWERS: dict[str, dict[str, Shape]] = {
     "scored": {"value": ANY, "calls": list, "args": list},
     "decoded": {"value": ANY, "calls": [{"positions": [[int]], "mask": [[bool]], "grad": bool}], "args": list},
     "fake_device": {"mixed": (str, None), "where": (EXPLAINED, None)},
+    "ranks": {"ranks": [dict], "calls": [{"operation": str, "numbers": int, "bytes": int}]},
 }
 IF_ASKED: dict[str, dict[str, Shape]] = {"grad": {"call": int}, "watch": {"inputs": [Tensor], "changed": [str]}}
 COUNTS = ("operations", "largest", "complex", "profiled")
@@ -79,9 +80,12 @@ def answers(reply: Message, request: Message) -> bool:
     if word := failure(reply):
         return fits(reply, FAILURES[word])
     shapes = [ANSWERS.get(request["do"], {}), *(keys for word, keys in IF_ASKED.items() if request.get(word))]
-    return all(fits(reply, shape) for shape in shapes) and (
-        "readings" not in reply or fits(reply["readings"], READINGS)
-    )
+    if not all(fits(reply, shape) for shape in shapes):
+        return False
+    if request["do"] == "ranks":
+        each = len(reply["ranks"]) == len(request["inner"]) and zip(reply["ranks"], request["inner"], strict=True)
+        return bool(each) and all(not failure(own) and answers(own, asked) for own, asked in each)
+    return "readings" not in reply or fits(reply["readings"], READINGS)
 
 
 def unanswerable(reply: Message) -> str:

@@ -66,6 +66,21 @@ class Remote:
 
 
 @dataclass(frozen=True)
+class Group:
+    """The group of so many ranks, as an argument. Outside of a worker it is rank 0 of them, and hears nobody else."""
+
+    size: int
+    rank: int = 0
+
+    def __repr__(self) -> str:
+        return f"<{self.size} rank{'s' * (self.size != 1)}>"
+
+    def all_reduce(self, x: Tensor) -> Tensor:
+        """The sum over ranks, of which the others bring nothing."""
+        return x.detach().clone()
+
+
+@dataclass(frozen=True)
 class PickledCells:
     """What a notebook's kernel has defined: names pickled by value, and the cells as (file name, label, source)."""
 
@@ -74,7 +89,7 @@ class PickledCells:
 
 
 def dump(message: Any) -> list[bytes | bytearray]:
-    """The buffers that `message` (JSON values, tuples, tensors, dtypes, devices, `Remote`) is sent as."""
+    """The buffers that `message` (JSON values, tuples, tensors, dtypes, devices, `Remote`, `Group`) is sent as."""
     payload: list[bytearray] = []
     whole = 0
     for tensor in tensors_in(message):
@@ -193,6 +208,8 @@ def _encode(value: Any, payload: list[bytearray]) -> Any:
             return {"device": str(value)}
         case Remote():
             return {"remote": value.number}
+        case Group():
+            return {"group": value.size}
     raise ProtocolError(f"a {type(value).__name__} cannot be sent")
 
 
@@ -266,6 +283,8 @@ class _Reading:
                 return torch.device(name)
             case {"remote": int(number)}:
                 return Remote(number)
+            case {"group": int(size)}:
+                return Group(size)
         raise ProtocolError(f"unknown value {str(value)[:80]}")
 
     def tensor(self, head: dict[str, Any]) -> Tensor:

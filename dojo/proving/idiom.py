@@ -231,7 +231,7 @@ def _of_tensors(contract: type[Contract], target: Any) -> Iterator[Subject]:
     seen: set[frozenset[str]] = set()
     for case, call in calls.items():
         args, kwargs = contract.signature.call(call.inputs)
-        if len(args) < contract.signature.required:
+        if contract.through or len(args) < contract.signature.required:
             continue  # the rest of them is made in the worker
         given = frozenset(name for name, value in call.inputs.items() if value is not None)
         make = _maker(contract, target, call)

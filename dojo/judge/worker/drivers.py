@@ -271,3 +271,22 @@ def steps(made: Callable[..., Any], args: Args, kwargs: Kwargs) -> Message:
 
 DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scored, program, under, left_of, warned, steps)
 DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scored, decoded, program, under, left_of)
+def left_in_grad(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that works on `.grad` of its parameters, as one of (value, gradient) that gives the gradients.
+
+    They are dense, as autograd leaves them; the values are those that were given, and the parameters come once.
+    """
+
+    def called(pairs: list[list[Tensor | None]], *args: Any, **kwargs: Any) -> tuple[list[Tensor | None]]:
+        leaves = [torch.nn.Parameter(value) for value, _ in pairs]
+        for leaf, (_, grad) in zip(leaves, pairs, strict=True):
+            leaf.grad = None if grad is None else grad.clone()
+        with torch.enable_grad():
+            function(iter(leaves), *args, **kwargs)
+        return ([leaf.grad for leaf in leaves],)
+
+    return called
+
+
+ADAPTERS: dict[str, Callable[..., Any]] = {each.__name__: each for each in (left_in_grad,)}
+DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scored, program, under, left_of)

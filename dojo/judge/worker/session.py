@@ -21,7 +21,10 @@ from dojo.judge import answers, protocol
 from dojo.judge.protocol import Args, Kwargs, Message, floating_in
 from dojo.judge.worker import arrays, trial
 from dojo.judge.worker.drivers import DRIVERS
+from dojo.judge.worker import trial
+from dojo.judge.worker.drivers import ADAPTERS, DRIVERS
 from dojo.judge.worker.errors import explain
+from dojo.judge.worker.ranks import Group, World
 from dojo.judge.worker.readings import instrumentation
 from dojo.judge.worker.readings.global_state import global_state, settle, watched
 from dojo.judge.worker.readings.modules import assign, describe, outline
@@ -44,6 +47,9 @@ class Session:
         self.objects: dict[int, Any] = {}
         self.calls: dict[int, tuple[list[Tensor], dict[str, nn.Parameter], Any]] = {}
         self.next = 0
+        self.fill: Callable[[dict[str, Any]], object] = lambda names: None  # what defines the attempt's names
+        self.group: Group | None = None  # of the ranks, where this is one of them
+        self.worlds: dict[int, tuple[World, list[Session]]] = {}  # by how many ranks there are
         self.trial = trial.Trial(hide)
 
     def number(self) -> int:
@@ -71,6 +77,7 @@ class Session:
         if self.module is not None:
             self.objects.clear()
             self.calls.clear()
+            self.worlds.clear()
             settle()
             torch.set_grad_enabled(True)
         module = types.ModuleType(name)
@@ -78,7 +85,7 @@ class Session:
         module.__dict__.update(self.trial.given)
         sys.modules[name] = module
         fill(module.__dict__)
-        self.module = module
+        self.module, self.fill = module, fill
         self.loaded = global_state()
         return {"names": [name for name in vars(module) if not name.startswith("__") or name == "__getattr__"]}
 
@@ -89,12 +96,17 @@ class Session:
             return torch.enable_grad()(self.resolve(target.removeprefix(protocol.WITH_GRAD)))
         if target.startswith(protocol.IN_ARRAYS):
             return arrays.taking_arrays(self.resolve(target.removeprefix(protocol.IN_ARRAYS)))
+        if isinstance(target, list):
+            adapter, inner = target
+            return ADAPTERS[adapter](self.resolve(inner))
         if not hasattr(self.module, target):
             raise Unanswerable(f"the attempt defines no `{target}`")
         return getattr(self.module, target)
 
     def here(self, value: Any) -> Any:
         """What an argument stands for."""
+        if isinstance(value, protocol.Group):
+            return self.group or value
         return self.resolve(value) if isinstance(value, protocol.Remote) else value
 
     def call(
@@ -193,6 +205,7 @@ class Session:
 
     def build(self, target: str, args: Args, kwargs: Kwargs, kept: protocol.Remote) -> Message:
         """Build a module and keep it under the number that the judge has chosen."""
+        args, kwargs = protocol.mapped(self.here, (args, kwargs))
         with torch.no_grad():
             module = self.resolve(target)(*args, **kwargs)
         if not isinstance(module, nn.Module):
@@ -206,6 +219,22 @@ class Session:
             found = driver(self.resolve(target), **more)
         found = found | {"changed": changed, "inputs": []} if watch else found
         return {name: self.outgoing(value) for name, value in found.items()}
+
+    def ranks(self, size: int, inner: list[Message]) -> Message:
+        """Have each of so many ranks do its request. As in processes of their own, each has the file run for itself."""
+        if size not in self.worlds:
+            world = World(size)
+            self.worlds[size] = world, [self._one_of(world, rank) for rank in range(size)]
+        world, ranks = self.worlds[size]
+        found = world.run([partial(rank.perform, {**request}) for rank, request in zip(ranks, inner, strict=True)])
+        return {"ranks": found, "calls": world.calls}
+
+    def _one_of(self, world: World, rank: int) -> Session:
+        """A rank, which numbers its objects as the others do, and as nobody else."""
+        made = Session({"filename": self.filename})
+        made.files, made.group, made.next = self.files, Group(world, rank), world.size << 32
+        made.loading(self.fill)
+        return made
 
     def read(self, target: protocol.Remote, name: str) -> Message:
         """An attribute of a kept object."""
@@ -338,7 +367,7 @@ class Session:
 
 
 REQUESTS = """
-    load unpack build call read backward forward_backward cast mode observe fake_device
+    load unpack build call ranks read backward forward_backward cast mode observe fake_device
     stage refill rescale go fetch overwrite_result
 """
 
