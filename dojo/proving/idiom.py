@@ -30,6 +30,8 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from dojo.content import catalog
 from dojo.contracts import Call, Contract, Draw, GeneratorContract, bare
+from dojo.contracts.checks.ranks import share_of
+from dojo.judge.worker.drivers import ADAPTERS
 from dojo.judge.worker.readings.instrumentation import FAKE_DEVICE, FakeDeviceMode, FakeDeviceTensor
 
 SEED = 20261124
@@ -229,10 +231,12 @@ def _of_tensors(contract: type[Contract], target: Any) -> Iterator[Subject]:
     if getattr(contract, HALF_IS_GRADED) and torch.bfloat16 in contract.half:
         calls |= {f"{case} in bfloat16": call.cast(torch.bfloat16) for case, call in [next(iter(calls.items()))]}
     seen: set[frozenset[str]] = set()
+    target = ADAPTERS[contract.through](target) if contract.through else target
     for case, call in calls.items():
         args, kwargs = contract.signature.call(call.inputs)
-        if contract.through or len(args) < contract.signature.required:
+        if len(args) < contract.signature.required:
             continue  # the rest of them is made in the worker
+        args, kwargs = share_of((args, kwargs), 0)
         given = frozenset(name for name, value in call.inputs.items() if value is not None)
         make = _maker(contract, target, call)
         yield Subject(contract.master, f"{contract.name}, {case}", make, args, kwargs, given in seen)

@@ -121,6 +121,10 @@ class Ranked(Attempt):
 
     def _whole_tensor(self, key: str, name: str, parts: list[Any]) -> Any:
         if name in self.shards and all(isinstance(part, Tensor) for part in parts):
+            if parts[0].is_meta:  # to join these torch imports the whole compiler
+                return torch.empty(
+                    self._whole(name, [part.shape for part in parts]), device="meta", dtype=parts[0].dtype
+                )
             return torch.cat(parts, self.shards[name])
         return self._same(parts, f"{ALIKE[key]}{name}")
 
@@ -143,17 +147,17 @@ class Ranked(Attempt):
 
 
 def _of_ranks(request: Message, size: int, own: Callable[[int], Message] = lambda rank: {}) -> Message:
-    inner = [{k: _own(v, rank) for k, v in request.items()} | own(rank) for rank in range(size)]
+    inner = [{k: share_of(v, rank) for k, v in request.items()} | own(rank) for rank in range(size)]
     return {"do": "ranks", "size": size, "inner": inner}
 
 
-def _own(value: Any, rank: int) -> Any:
+def share_of(value: Any, rank: int) -> Any:
     """What one rank is given of a value."""
     if isinstance(value, EachRank):
-        return _own(value[rank], rank)
+        return share_of(value[rank], rank)
     if isinstance(value, dict):
-        return {name: _own(item, rank) for name, item in value.items()}
-    return type(value)(_own(item, rank) for item in value) if isinstance(value, (list, tuple)) else value
+        return {name: share_of(item, rank) for name, item in value.items()}
+    return type(value)(share_of(item, rank) for item in value) if isinstance(value, (list, tuple)) else value
 
 
 def _differ(request: Message) -> bool:
