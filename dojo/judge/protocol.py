@@ -44,6 +44,7 @@ DTYPES = {
         torch.int32,
         torch.int16,
         torch.int8,
+        torch.uint16,
         torch.uint8,
         torch.bool,
     )
