@@ -535,6 +535,18 @@ def speculative_verify(m: ModuleType, n: int) -> Work:
     return Work(m.speculative_verify, theirs, (ids(1024, n, 4), q, p, torch.rand(n, 4), 0.99 * torch.rand(n)))
 
 
+@peer("data_loader", "torch.stack of slices of the stream, as in nanoGPT", LENGTHS, backward=False)
+def DataLoader(m: ModuleType, n: int) -> Work:  # noqa: N802
+    tokens = ids(50257, 1 << 20).to(torch.int32)
+    ours, order = m.DataLoader(tokens, 16, n, 0), iter(torch.randperm((1 << 20) // n - 1).repeat(1000).split(16))
+
+    def theirs() -> tuple[Tensor, ...]:
+        starts = [int(row) * n for row in next(order)]
+        return tuple(torch.stack([tokens[at + i : at + i + n].long() for i in starts]) for at in (0, 1))
+
+    return Work(lambda: next(ours), theirs, alike=False)
+
+
 @peer("adamw", "torch.optim.AdamW(foreach=True)", LENGTHS, backward=False)
 def AdamW(m: ModuleType, n: int) -> Work:  # noqa: N802
     def stepping(make: Callable[..., torch.optim.Optimizer], **more: bool) -> Callable[[], Any]:

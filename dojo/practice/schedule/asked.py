@@ -19,7 +19,7 @@ RANKS = {  # weight: katas, the most asked first
     2: """
         causal_mask causal_attention rmsnorm layernorm swiglu gae moe router block lm speculative flash_attention
         attention_backward autograd gradients conv2d batchnorm kl_estimators schedules window_attention contrastive
-        debug_decoding reward_model manual_backprop numpy_attention generate batching
+        debug_decoding reward_model manual_backprop numpy_attention generate batching data_loader
     """,
     1: """
         rope_scaling linear embedding mqa activations gelu_ffn absolute_positions alibi accounting encoder_layer
@@ -30,7 +30,7 @@ WEIGHTS = {name: weight for weight, names in RANKS.items() for name in names.spl
 TARGETS = {  # the tracks that an interview for such a position asks twice as often
     "all": "",
     "inference": "attention positions inference long_context accounting debug",
-    "training": "blocks models losses optimisation adaptation mixtures tokens debug",
+    "training": "blocks models losses optimisation training adaptation mixtures tokens debug",
     "research": "attention long_context mixtures alignment foundations beyond",
 }
 
