@@ -70,9 +70,13 @@ def one_value(d: Draw, made: Call, attention: str = "") -> Call:
 
 
 class SoftmaxContract(Contract):
-    """What weighs values by a softmax. `one_value_for_many_keys` is a call with 256 keys or more."""
+    """What weighs values by a softmax. `one_value_for_many_keys` is a call with 256 keys or more.
+
+    A function's input `values` holds what is weighed; of a module it is what `o_proj` multiplies.
+    """
 
     one_value_for_many_keys: Maker
+    values: ClassVar[str] = "v"
 
     @robust
     @half_precisions
@@ -85,7 +89,9 @@ class SoftmaxContract(Contract):
             """The result, and what it gains by as much again of what was attended."""
             exact = made.cast(torch.float64)
             grown = {name: 1.01 * value for name, value in exact.params.items() if name.endswith("o_proj.weight")}
-            more = exact.with_params(**grown) if grown else exact.with_inputs(v=1.01 * exact.inputs["v"])
+            more = exact.with_params(**grown)
+            if not grown:
+                more = exact.with_inputs(**{self.values: 1.01 * exact.inputs[self.values]})
             return (once := self.expected(exact)), 100 * (self.expected(more) - once)
 
         mine, asked = type(self), (made.init, made.params, made.inputs)
