@@ -45,6 +45,10 @@ REASONS: dict[str, str] = {
     "balance_loss": "bincount waits for the device, and scatter_add does not",
     "MixtureOfExperts": "tokens are found expert by expert, as Mixtral has it; sorting is the explanation's other form",
     "lm_loss": "microseconds at few tokens: labels are shifted in here",
+    "quantize": "the peer is one fused kernel; here quotients are made, then rounded, then cast",
+    "dequantize": "at few rows the views of groups count",
+    "int8_linear": "x is quantized by the kata's own function, which makes quotients",
+    "group_advantages": "casts that half precision needs",
 }
 
 
@@ -586,6 +590,53 @@ def LoRALinear(m: ModuleType, n: int) -> Work:  # noqa: N802
     config = LoraConfig(r=8, lora_alpha=16, target_modules=["0"])
     theirs = inject_adapter_in_model(config, nn.Sequential(nn.Linear(512, 512, bias=False)))
     return Work(m.LoRALinear(512, 512, 8), theirs, (torch.randn(n, 512),), alike=False)
+
+
+@peer("quantize", "torch.aminmax, and torch.quantize_per_channel", backward=False)
+def quantize(m: ModuleType, n: int) -> Work:
+    zeros = torch.zeros(n, dtype=torch.long)
+
+    def theirs(x: Tensor) -> tuple[Tensor, Tensor]:
+        low, high = torch.aminmax(x, dim=-1)
+        scales = torch.maximum(-low, high) / 127
+        return torch.quantize_per_channel(x, scales, zeros, 0, torch.qint8).int_repr(), scales[:, None]
+
+    return Work(m.quantize, theirs, (torch.randn(n, 512),), alike=False)  # which may round a quotient's last bit
+
+
+@peer("quantize", "one product in place of a cast", backward=False)
+def dequantize(m: ModuleType, n: int) -> Work:
+    codes = torch.randint(-127, 128, (n, 512), dtype=torch.int8)
+    return Work(m.dequantize, torch.mul, (codes, torch.rand(n, 1)))
+
+
+@peer("quantize", "torchao's: shifted halves of a byte", backward=False)
+def pack_int4(m: ModuleType, n: int) -> Work:
+    def theirs(codes: Tensor) -> Tensor:
+        bytes_ = (codes + 8).view(torch.uint8)
+        return bytes_[..., ::2] | bytes_[..., 1::2] << 4
+
+    return Work(m.pack_int4, theirs, (torch.randint(-8, 8, (n, 512), dtype=torch.int8),))
+
+
+@peer("quantize", "torchao's: shifted halves of a byte", backward=False)
+def unpack_int4(m: ModuleType, n: int) -> Work:
+    def theirs(packed: Tensor) -> Tensor:
+        return torch.stack([(packed & 15).view(torch.int8) - 8, (packed >> 4).view(torch.int8) - 8], -1).flatten(-2)
+
+    return Work(m.unpack_int4, theirs, (torch.randint(0, 256, (n, 256), dtype=torch.uint8),))
+
+
+@peer("quantize", "torch._int_mm between its scales", backward=False)
+def int8_linear(m: ModuleType, n: int) -> Work:
+    codes, scales = torch.randint(-127, 128, (512, 512), dtype=torch.int8), torch.rand(512, 1) / 100
+
+    def theirs(x: Tensor) -> Tensor:
+        low, high = torch.aminmax(x, dim=-1)
+        own = torch.maximum(-low, high)[:, None] / 127
+        return torch._int_mm(x.div(own).round_().to(torch.int8), codes.T).float().mul_(own).mul_(scales.T)
+
+    return Work(lambda x: m.int8_linear(x, codes, scales), theirs, (torch.randn(n, 512),))
 
 
 @peer("router", "softmax and topk, as Mixtral routes")

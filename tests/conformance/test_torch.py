@@ -182,5 +182,17 @@ def test_seq2seq_is_torchs_transformer() -> None:
     agree(lambda dtype: copy.deepcopy(theirs).to(dtype)(src, tgt, PADDING), mine)
 
 
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+def test_quantize_is_torchs_own_per_channel() -> None:
+    quantize, x, zeros = solution("quantize"), normal(5, 48).float(), torch.zeros(5, dtype=torch.long)
+    codes, scales = quantize.quantize(x)
+    theirs = torch.quantize_per_channel(x, scales[:, 0], zeros, 0, torch.qint8)
+    assert torch.equal(codes, theirs.int_repr())
+    assert torch.allclose(quantize.dequantize(codes, scales), theirs.dequantize(), rtol=1e-6)
+    symmetric = torch.ao.quantization.PerChannelMinMaxObserver(0, torch.qint8, torch.per_channel_symmetric, False, -127)
+    symmetric(x)
+    assert torch.allclose(scales[:, 0], symmetric.calculate_qparams()[0], rtol=1e-2)  # theirs has 255 / 2 steps
+
+
 def _to(dtype: torch.dtype) -> object:
     return lambda x: x.to(dtype)
