@@ -47,6 +47,7 @@ REASONS: dict[str, str] = {
     "lm_loss": "microseconds at few tokens: labels are shifted in here",
     "quantize": "the peer is one fused kernel; here quotients are made, then rounded, then cast",
     "dequantize": "at few rows the views of groups count",
+    "paged_attention": _SCORES,
     "int8_linear": "x is quantized by the kata's own function, which makes quotients",
     "group_advantages": "casts that half precision needs",
 }
@@ -590,6 +591,32 @@ def LoRALinear(m: ModuleType, n: int) -> Work:  # noqa: N802
     config = LoraConfig(r=8, lora_alpha=16, target_modules=["0"])
     theirs = inject_adapter_in_model(config, nn.Sequential(nn.Linear(512, 512, bias=False)))
     return Work(m.LoRALinear(512, 512, 8), theirs, (torch.randn(n, 512),), alike=False)
+
+
+@peer("paged_attention", "gathered pages, and F.scaled_dot_product_attention", LENGTHS, backward=False)
+def paged_attention(m: ModuleType, n: int) -> Work:
+    pages, q = torch.randn(2, 4 * n, 16, 2, 64), torch.randn(8, 8, 64)
+    table, lengths = torch.randperm(4 * n)[: 8 * (n // 16)].view(8, -1), torch.randint(n // 2, n + 1, (8,))
+
+    def theirs(q: Tensor) -> Tensor:
+        k, v = (each[table].flatten(1, 2).transpose(1, 2) for each in pages)
+        mask = torch.arange(k.shape[2]) < lengths[:, None]
+        return F.scaled_dot_product_attention(
+            q[:, :, None], k, v, attn_mask=mask[:, None, None], enable_gqa=True
+        ).squeeze(2)
+
+    return Work(lambda q: m.paged_attention(q, *pages, table, lengths), theirs, (q,))
+
+
+@peer("paged_attention", "indexed by row and page", backward=False)
+def slot_indices(m: ModuleType, n: int) -> Work:
+    table, positions = torch.randperm(8 * n).view(8, -1), torch.randint(0, 16 * n, (8, n))
+    rows = torch.arange(8)[:, None]
+
+    def theirs(table: Tensor, positions: Tensor) -> Tensor:
+        return table[rows, positions // 16] * 16 + positions % 16
+
+    return Work(lambda table, positions: m.slot_indices(table, positions, 16), theirs, (table, positions))
 
 
 @peer("quantize", "torch.aminmax, and torch.quantize_per_channel", backward=False)

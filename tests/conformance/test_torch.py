@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.attention.experimental._paged_attention import PagedAttention
 
 from tests.conformance.agreement import (
     agree,
@@ -192,6 +193,32 @@ def test_quantize_is_torchs_own_per_channel() -> None:
     symmetric = torch.ao.quantization.PerChannelMinMaxObserver(0, torch.qint8, torch.per_channel_symmetric, False, -127)
     symmetric(x)
     assert torch.allclose(scales[:, 0], symmetric.calculate_qparams()[0], rtol=1e-2)  # theirs has 255 / 2 steps
+
+
+@pytest.mark.parametrize("kv_heads", [6, 2])
+def test_paged_attention_reads_what_torchs_own_pages_hold(kv_heads: int) -> None:
+    paged, lengths = PagedAttention(16, 4, 3, device="cpu"), torch.tensor([9, 4, 14])
+    pools, tokens = torch.full((2, 1, kv_heads, 64, 8), torch.nan).double(), []
+    for row, length in enumerate(lengths.tolist()):
+        k, v = normal(2, 1, kv_heads, length, 8, seed=row)
+        tokens.append((k, v))
+        here, positions = torch.tensor([row]), torch.arange(length)[None]
+        paged.reserve(here, torch.tensor([length]))
+        paged.assign(here, positions, k, v, *pools)
+        slots = solution("paged_attention").slot_indices(paged.page_table[here], positions, 4)
+        assert torch.equal(pools[0][0][:, slots[0]], k[0])
+    q, (k_pages, v_pages) = normal(3, 6, 8), (pool[0].unflatten(1, (16, 4)).permute(1, 2, 0, 3) for pool in pools)
+
+    def theirs(dtype: torch.dtype) -> Tensor:
+        rows = [(each[None, :, None], k, v) for each, (k, v) in zip(q, tokens, strict=True)]
+        found = [F.scaled_dot_product_attention(*(t.to(dtype) for t in row), enable_gqa=True) for row in rows]
+        return torch.cat(found)[:, :, 0]
+
+    def ours(dtype: torch.dtype) -> Tensor:
+        given = (each.to(dtype) for each in (q, k_pages, v_pages))
+        return solution("paged_attention").paged_attention(*given, paged.page_table, lengths)
+
+    agree(theirs, ours)
 
 
 def _to(dtype: torch.dtype) -> object:
