@@ -200,6 +200,49 @@ def test_a_model_refuses_what_does_not_fit(change: dict[str, Any], told: str) ->
     fits = {"ids": ids, "positions": ids, "mask": torch.ones(1, 2, dtype=torch.bool)}
     with pytest.raises((TypeError, ValueError, IndexError), match=told):
         drivers.CausalModel(WEIGHTS)(**fits | change)
+class Halved:
+    """A scaler that a driver trains under."""
+
+    def __init__(self, scale: float) -> None:
+        self.now = scale
+
+    def scale(self, loss: torch.Tensor) -> torch.Tensor:
+        return loss * self.now
+
+    def step(self, optimizer: torch.optim.Optimizer) -> None:
+        optimizer.step()
+
+    def update(self) -> None:
+        self.now /= 2
+
+    def get_scale(self) -> float:
+        return self.now
+
+
+def test_training_under_a_scaler_tells_values_gradients_and_the_scale() -> None:
+    first = {"losses": [[torch.tensor([3.0, 4.0]), None]], "words": ["backward", "clip", "step", "update"]}
+    second = {"losses": [[torch.tensor([0.0, 70_000.0]), None]], "words": ["train_step", "update"]}
+    told = drivers.scaled(
+        lambda loss, optimizer, scaler, max_norm: scaler.scale(loss).backward(),
+        Halved(1.0), "SGD", [torch.ones(2), torch.ones(3)], [{"params": [0, 1]}], {"lr": 0.5}, [first, second], 2.5,
+    )  # fmt: skip
+    assert told["scales"] == [0.5, 0.25]
+    assert told["values"][0][0].tolist() == pytest.approx([0.25, 0.0], abs=1e-6)
+    assert told["grads"][0][0].tolist() == pytest.approx([1.5, 2.0])
+    assert told["grads"][0][1] is None
+    assert told["grads"][1][0].tolist() == [0.0, 35_008.0]  # as float16 rounds it
+    assert torch.equal(told["values"][1][0], told["values"][0][0])
+
+
+def test_what_a_worker_keeps_may_be_handed_to_a_driver(server: ForkServer) -> None:
+    source = "class Scaler:\n    scale = lambda self, x: x * 2\n    get_scale = lambda self: 2.0\n    step = print\n"
+    attempt = Attempt(server, source + "def train_step(loss, *more): loss.backward()\n", "attempt.py")
+    step = {"losses": [[torch.ones(1)]], "words": ["train_step"]}
+    asked = {"do": "scaled", "target": "train_step", "scaler": attempt.Scaler.keep(), "values": [torch.ones(1)]}
+    asked |= {"optimiser": "AdamW", "groups": [{"params": [0]}], "settings": {}, "steps": [step]}
+    told = attempt.train_step.ask(**asked)
+    attempt.close()
+    assert (told["scales"], told["grads"][0][0].tolist()) == ([2.0], [1.0])
 
 
 class Kept:

@@ -41,6 +41,7 @@ ANSWERS: dict[str, dict[str, Shape]] = {
     "warned": {"value": [str]},
     "steps": {"value": int},
     "run_test": {"answer": str, "because": dict},
+    "scaled": {"values": [[Tensor]], "grads": [[(Tensor, None)]], "scales": list},
     "scored": {"value": ANY, "calls": list, "args": list},
     "decoded": {"value": ANY, "calls": [{"positions": [[int]], "mask": [[bool]], "grad": bool}], "args": list},
     "fake_device": {"mixed": (str, None), "where": (EXPLAINED, None)},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 import sys
@@ -227,6 +228,58 @@ def _number(value: Any) -> Any:
     return value if type(value) in (int, float) else f"a {type(value).__name__}"
 
 
+def _plain(optimiser: type[torch.optim.Optimizer]) -> type[torch.optim.Optimizer]:
+    """The same optimiser, whose steps leave the compiler alone too."""
+    step = torch.no_grad()(inspect.unwrap(optimiser.step))
+    return type(optimiser.__name__, (optimiser,), {"step": step})
+
+
+PLAIN = {each.__name__: _plain(each) for each in (torch.optim.SGD, torch.optim.AdamW)}
+
+
+def scaled(
+    train_step: Callable[..., Any],
+    scaler: Any,
+    optimiser: str,
+    values: list[Tensor],
+    groups: list[dict[str, Any]],
+    settings: dict[str, Any],
+    steps: list[Message],
+    max_norm: float = math.inf,
+) -> Message:
+    """Train leaves under a loss scaler by one of torch's optimisers, on losses in float16 that have these gradients.
+
+    A group is as in `optimise`. A step is `losses`, each a list of gradients, one for each leaf or None, and `words`,
+    which are done in turn: "backward" from the next loss, scaled, "clip", "train_step" on the next loss, or what the
+    scaler does with the optimiser. What comes back is, after each step, every leaf and its `.grad`, and the scale.
+    """
+    leaves = [torch.nn.Parameter(value.clone()) for value in values]
+    given = [group | {"params": [leaves[number] for number in group["params"]]} for group in groups]
+    made = PLAIN[optimiser](given, **settings)
+    found: Message = {"values": [], "grads": [], "scales": []}
+    for step in steps:
+        losses = ([*zip(leaves, grads, strict=True)] for grads in step["losses"])
+        for word in step["words"]:
+            if word in ("backward", "train_step"):
+                pairs = [(leaf, grad) for leaf, grad in next(losses) if grad is not None]
+                loss = torch.stack([(leaf.half().float() * grad).sum() for leaf, grad in pairs]).sum()
+            if word == "backward":
+                scaler.scale(loss).backward()
+            elif word == "train_step":
+                train_step(loss, made, scaler, max_norm)
+            elif word == "clip":
+                torch.nn.utils.clip_grad_norm_(leaves, max_norm)
+            elif word == "update":
+                scaler.update()
+            else:
+                getattr(scaler, word)(made)
+        found["values"].append([leaf.detach().clone() for leaf in leaves])
+        found["grads"].append([None if leaf.grad is None else leaf.grad.clone() for leaf in leaves])
+        found["scales"].append(scaler.get_scale())
+        made.zero_grad()
+    return found
+
+
 def left_of(made: Callable[..., Any], args: Args) -> Message:
     """The arguments of a call, once it has been made."""
     made(*args)
@@ -290,3 +343,4 @@ def left_in_grad(function: Callable[..., Any]) -> Callable[..., Any]:
 
 ADAPTERS: dict[str, Callable[..., Any]] = {each.__name__: each for each in (left_in_grad,)}
 DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scored, program, under, left_of)
+DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scaled, scored, program, under, left_of)

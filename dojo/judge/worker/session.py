@@ -214,7 +214,8 @@ class Session:
         return {}
 
     def drive(self, target: Any, driver: Callable[..., Message], watch: bool = False, **more: Any) -> Message:
-        """Hand what is under judgement to a function of ours."""
+        """Hand what is under judgement to a function of ours; what is kept here may be among the other arguments."""
+        more = protocol.mapped(self.here, more)
         with watched(self.loaded) if watch else nullcontext() as changed:
             found = driver(self.resolve(target), **more)
         found = found | {"changed": changed, "inputs": []} if watch else found
