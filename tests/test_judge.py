@@ -21,6 +21,7 @@ from dojo.contracts.checks.timing import race
 from dojo.judge import fork_server, proxy, worker_handle
 from dojo.judge.protocol import PickledCells
 from dojo.judge.worker.errors import explain
+from dojo.judge.worker.readings.instrumentation import counting
 from dojo.verdict.failures import Died, Fault, Forbidden, Raised
 from dojo.verdict.types import Label, Outcome
 from tests.conftest import Grade, failures
@@ -260,6 +261,23 @@ def test_all_threads_are_watched(attempt: proxy.Attempt) -> None:
 def test_python_functions_are_watched_whatever_they_run(attempt: proxy.Attempt) -> None:
     name = "torch.nn.functional.multi_head_attention_forward"
     assert attempt.attend.observe(torch.ones(3, 4), watched=[name])["entered"] == [name]
+
+
+def test_the_peak_is_of_memory_that_is_held_at_once(attempt: proxy.Attempt) -> None:
+    peaks = [attempt.times.observe(torch.ones(1000), n=n)["peak"] for n in (3, 30)]
+    assert peaks == [12_000, 12_000]  # a sum, a sine and the next sum
+    calls = [(attempt.cube, (torch.ones(1000),), {})]
+    assert attempt.observed(calls)["peak"] < attempt.observed(calls, gradients=True)["peak"] < 40_000
+
+
+def test_views_and_what_is_freed_hold_no_memory_of_their_own() -> None:
+    with counting() as count:
+        doubled = torch.ones(1000) * 2
+        part = doubled[:10]
+        del doubled
+        held = count.mode.alive
+        del part
+    assert (held, count.mode.alive, count.mode.peak) == (4000, 0, 8000)
 
 
 def test_operations_are_counted(attempt: proxy.Attempt) -> None:

@@ -49,7 +49,7 @@ ANSWERS: dict[str, dict[str, Shape]] = {
 }
 IF_ASKED: dict[str, dict[str, Shape]] = {"grad": {"call": int}, "watch": {"inputs": [Tensor], "changed": [str]}}
 COUNTS = ("operations", "largest", "complex", "profiled")
-READINGS = {**{key: {str: int} for key in COUNTS}, "foreign": [str], "entered": [str]}
+READINGS = {**{key: {str: int} for key in COUNTS}, "foreign": [str], "entered": [str], "peak": int}
 MOST_NAME = 200  # characters of a class's name
 FAILURES: dict[str, dict[str, Shape]] = {
     "forbidden": {"forbidden": str, "raised": EXPLAINED},

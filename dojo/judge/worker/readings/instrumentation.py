@@ -10,6 +10,7 @@ import importlib.abc
 import inspect
 import sys
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -87,6 +88,22 @@ class _Count(_Mode):
         self.complex: dict[str, int] = {}
         self.flops = 0
         self.elements = 0
+        self.alive = self.peak = 0  # bytes of what was made since, and is held
+        self.held: dict[int, weakref.ref[Any]] = {}
+
+    def hold(self, tensor: Tensor, size: int) -> None:
+        """Count the memory of a tensor until nobody holds it any more."""
+        storage = tensor.untyped_storage()
+        place = storage._cdata
+
+        def released(_: Any) -> None:
+            self.alive -= size
+            del self.held[place]
+
+        if place not in self.held:
+            self.held[place] = weakref.ref(storage, released)
+            self.alive += size
+            self.peak = max(self.peak, self.alive)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Args = (), kwargs: Kwargs | None = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -104,6 +121,8 @@ class _Count(_Mode):
                 self.largest[name] = max(self.largest.get(name, 0), size)
                 if fresh:
                     self.made[name] = max(self.made.get(name, 0), size)
+                    if size:
+                        self.hold(tensor, size)
                 self.elements += tensor.numel() if size else 0
                 if tensor.is_complex():
                     self.complex[name] = max(self.complex.get(name, 0), tensor.numel())
@@ -138,6 +157,7 @@ class Counting:
             "complex": self.mode.complex,
             "flops": self.mode.flops,
             "elements": self.mode.elements,
+            "peak": self.mode.peak,
             "foreign": sorted(self.foreign.seen),
         }
 
