@@ -7,6 +7,7 @@ operation, its best form is written out here. `REASONS` says why a solution is s
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(["flash_attention", "attention_backward", "cross_entropy", "BatchNorm", "conv2d"], _FUSED),
     "window_mask": "three comparisons, spelled out, for one triangle less another",
     "KVCache": "microseconds: a view and its bounds",
+    "LossScaler": "the peer is one kernel, which is what is to be written out",
     "AdamW": "the peer is foreach, which takes all parameters in one kernel",
     **dict.fromkeys(["clip_by_global_norm", "accumulate_gradients"], "the peer is foreach, whose norm is private"),
     "clip_loss": "small tensors, and casts that half precision needs",
@@ -561,6 +563,25 @@ def AdamW(m: ModuleType, n: int) -> Work:  # noqa: N802
         return make(found, **more).step
 
     return Work(stepping(m.AdamW), stepping(torch.optim.AdamW, foreach=True), alike=False)
+
+
+@peer("mixed_precision", "torch.amp.GradScaler, which has a kernel of its own", LENGTHS, backward=False)
+def LossScaler(m: ModuleType, n: int) -> Work:  # noqa: N802
+    def stepping(scaler: Any) -> Callable[[], Any]:
+        found = [nn.Parameter(torch.randn(n, n)) for _ in range(8)]
+        for each in found:
+            each.grad = torch.randn_like(each)
+        optimizer = torch.optim.SGD(found, lr=0.0)
+
+        def step() -> None:
+            scaler.scale(torch.ones(()))
+            scaler.unscale_(optimizer)
+            scaler.step(optimizer)
+            scaler.update()
+
+        return step
+
+    return Work(stepping(m.LossScaler(1.0)), stepping(torch.amp.GradScaler("cpu", init_scale=1.0)), alike=False)
 
 
 @peer("gradients", "torch._foreach_norm and torch._foreach_mul, as clip_grad_norm_ has them", LENGTHS, backward=False)

@@ -34,3 +34,29 @@ def test_adamw_has_its_known_values() -> None:
         optimiser.step()
         found.append(p.item())
     assert found == pytest.approx([0.89, 0.7811], abs=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_loss_scaler_is_torchs(seed: int) -> None:
+    """Bit for bit: AdamW, clipping, one step of five with inf, and a scale that hovers at the limit."""
+    overflows = torch.rand(25, generator=torch.Generator().manual_seed(seed)) < 0.2
+    made = []
+    for kind in (lambda **more: torch.amp.GradScaler("cpu", **more), solution("mixed_precision").LossScaler):
+        params = [torch.nn.Parameter(normal(4, 3, seed=number).float()) for number in (1, 2, 3)]
+        optimizer = torch.optim.AdamW([{"params": params[:2]}, {"params": params[2:], "lr": 0.05}], lr=0.02)
+        scaler, scales = kind(init_scale=2.0**14, growth_interval=3), []
+        for step, bad in enumerate(overflows.tolist()):
+            loss = sum((p.half().float() * normal(4, 3, seed=10 * step + n)).sum() for n, p in enumerate(params))
+            loss = loss + (params[step % 3] * torch.inf).sum() if bad else loss
+            if step % 2:
+                solution("mixed_precision").train_step(loss, optimizer, scaler, 1.0)
+            else:
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+            scales.append(scaler.get_scale())
+        made.append((torch.cat([p.detach() for p in params]), scales))
+    assert torch.equal(made[0][0], made[1][0])
+    assert made[0][1] == made[1][1]
+    assert len({*made[0][1]}) > 2
