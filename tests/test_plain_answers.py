@@ -200,6 +200,27 @@ def test_a_model_refuses_what_does_not_fit(change: dict[str, Any], told: str) ->
     fits = {"ids": ids, "positions": ids, "mask": torch.ones(1, 2, dtype=torch.bool)}
     with pytest.raises((TypeError, ValueError, IndexError), match=told):
         drivers.CausalModel(WEIGHTS)(**fits | change)
+BLOCKS = [[torch.randn(4, 4, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2)]]
+BESIDE = {"inputs": [torch.ones(3, 4), 0.5], "takes": [0], "blocks": BLOCKS, "cotangent": torch.ones(3, 4), "p": 0.3}
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_what_is_checkpointed_is_told_from_what_is_not(nested: bool) -> None:
+    def theirs(function: Any, *given: Any) -> torch.Tensor:
+        return torch.utils.checkpoint.checkpoint(function, *given, use_reentrant=False)
+
+    state = torch.get_rng_state()
+    plain = drivers.checkpointed(lambda function, *given: function(*given), **BESIDE, nested=nested)
+    again = drivers.checkpointed(theirs, **BESIDE, nested=nested)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert (plain["runs"], again["runs"]) == ([[1, 1]], [[1, 2]])
+    assert again["held"] < plain["held"]
+    assert torch.equal(plain["drawn"], again["drawn"])
+    assert torch.equal(plain["value"], again["value"])
+    assert all(map(torch.equal, plain["gradients"], again["gradients"]))
+    assert not drivers.checkpointed(theirs, **BESIDE, grad=False)["graph"]
+
+
 class Halved:
     """A scaler that a driver trains under."""
 

@@ -42,6 +42,7 @@ ANSWERS: dict[str, dict[str, Shape]] = {
     "steps": {"value": int},
     "run_test": {"answer": str, "because": dict},
     "scaled": {"values": [[Tensor]], "grads": [[(Tensor, None)]], "scales": list},
+    "checkpointed": {"value": ANY, "gradients": [(Tensor, None)], "runs": [[int]], "held": int, "drawn": Tensor},
     "scored": {"value": ANY, "calls": list, "args": list},
     "decoded": {"value": ANY, "calls": [{"positions": [[int]], "mask": [[bool]], "grad": bool}], "args": list},
     "fake_device": {"mixed": (str, None), "where": (EXPLAINED, None)},

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import math
 import operator
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from dojo.judge.protocol import Args, Kwargs, Message
+from dojo.judge.worker.readings import instrumentation
 
 MOVED = "a parameter lies elsewhere in memory: views of it keep the old values"
 
@@ -280,6 +283,78 @@ def scaled(
     return found
 
 
+@torch.random.fork_rng(devices=[])
+def checkpointed(
+    checkpoint: Callable[..., Any],
+    inputs: list[Any],
+    takes: list[int],
+    blocks: list[list[Tensor]],
+    cotangent: Tensor,
+    p: float = 0.0,
+    seed: int = 0,
+    nested: bool = False,
+    grad: bool = True,
+) -> Message:
+    """Send inputs through blocks by `checkpoint(block, ...)`, and go backward from a loss in which the result is twice.
+
+    A block adds its floating inputs, multiplies by the others, and goes through its matrices with tanh and a dropout
+    of p. Where `nested`, it checkpoints the first half of them itself. The inputs whose numbers `takes` names take
+    gradients, and the first block gets them from an operation before it. What comes back: the result, the gradients of
+    inputs and matrices, how often each block ran until the backward and until the end, the bytes held and the random
+    numbers drawn between the two, those drawn at the end, and whether the result hangs on a graph.
+    """
+    torch.manual_seed(seed)
+    given = [each.clone() if isinstance(each, Tensor) else each for each in inputs]
+    leaves = [given[number].requires_grad_() for number in takes]
+    blocks = [[torch.nn.Parameter(each.clone()) for each in block] for block in blocks]
+    runs = [[0, 0] for _ in blocks]
+
+    def through(weights: list[Tensor], *given: Any) -> Tensor:
+        floats = [each for each in given if isinstance(each, Tensor) and each.is_floating_point()]
+        state = sum(floats[1:], floats[0])
+        for factor in given:
+            if factor is not None and not (isinstance(factor, Tensor) and factor.is_floating_point()):
+                state = state * factor
+        for weight in weights:
+            state = torch.tanh(state @ weight)
+            if p > 0:
+                state = state * (torch.rand(state.shape, device=state.device) >= p) / (1 - p)
+        return state
+
+    def block(number: int) -> Callable[..., Tensor]:
+        def function(*given: Any) -> Tensor:
+            runs[number][1] += 1
+            weights = blocks[number]
+            if not nested:
+                return through(weights, *given)
+            half = len(weights) // 2
+            return through(weights[half:], checkpoint(lambda *given: through(weights[:half], *given), *given))
+
+        return function
+
+    with instrumentation.counting() as count, torch.set_grad_enabled(grad):
+        given = [each * 1 if grad and number in takes else each for number, each in enumerate(given)]
+        before = count.mode.alive
+        value = checkpoint(block(0), *given)
+        for number in range(1, len(blocks)):
+            value = checkpoint(block(number), value)
+        gc.collect(1)  # cycles that were made just now: of all, it would take a tenth of a second
+        held = count.mode.alive - before
+        for each in runs:
+            each[0] = each[1]
+        between = torch.rand(3)
+        if grad:
+            (value * value * cotangent).sum().backward()
+    return {
+        "value": value,
+        "gradients": [each.grad for each in (*leaves, *chain(*blocks))],
+        "runs": runs,
+        "held": held,
+        "drawn": torch.cat([between, torch.rand(3)]),
+        "graph": isinstance(value, Tensor) and value.requires_grad,
+    }
+
+
 def left_of(made: Callable[..., Any], args: Args) -> Message:
     """The arguments of a call, once it has been made."""
     made(*args)
@@ -344,3 +419,4 @@ def left_in_grad(function: Callable[..., Any]) -> Callable[..., Any]:
 ADAPTERS: dict[str, Callable[..., Any]] = {each.__name__: each for each in (left_in_grad,)}
 DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scored, program, under, left_of)
 DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scaled, scored, program, under, left_of)
+DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scaled, checkpointed, scored, program, under, left_of)
