@@ -7,7 +7,6 @@ operation, its best form is written out here. `REASONS` says why a solution is s
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
 

@@ -200,6 +200,8 @@ def test_a_model_refuses_what_does_not_fit(change: dict[str, Any], told: str) ->
     fits = {"ids": ids, "positions": ids, "mask": torch.ones(1, 2, dtype=torch.bool)}
     with pytest.raises((TypeError, ValueError, IndexError), match=told):
         drivers.CausalModel(WEIGHTS)(**fits | change)
+
+
 BLOCKS = [[torch.randn(4, 4, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2)]]
 BESIDE = {"inputs": [torch.ones(3, 4), 0.5], "takes": [0], "blocks": BLOCKS, "cotangent": torch.ones(3, 4), "p": 0.3}
 

@@ -83,7 +83,6 @@ class Harness(HouseRules):
     timed: Maker
     timed_scale: ClassVar[tuple[float, float]] = (0.5, 1.5)  # what the inputs of a timed call are multiplied by
     time_limit: ClassVar[float] = 15.0
-    calls_with_grad: ClassVar[bool] = False  # it trains, and may ask autograd for gradients of its own
     in_numpy: ClassVar[bool] = False  # an attempt is given arrays, and gives arrays back
     through: ClassVar[str] = ""  # what of `drivers.ADAPTERS` stands between the judge and the callable
 
@@ -280,13 +279,12 @@ class Harness(HouseRules):
 
     def ready(self, attempt: Attempt, call: Call, dtype: torch.dtype = torch.float32) -> Callee:
         """The callable under test, ready for calls in this dtype on the device of the grading."""
-        return Callee(attempt, protocol.WITH_GRAD * self.calls_with_grad + self.name)
+        callee: Callee = getattr(attempt, self.name)
+        return replace(callee, target=[self.through, self.name]) if self.through else callee
 
     def place(self, attempt: Attempt) -> str:
         """The device that inputs and results are on."""
         return attempt.device
-        callee: Callee = getattr(attempt, self.name)
-        return replace(callee, target=[self.through, self.name]) if self.through else callee
 
     def trains(self, call: Call) -> bool:
         """Whether the call is one of a module in training, where that differs from evaluation."""

@@ -22,8 +22,6 @@ PAYLOAD_LIMIT = 1 << 30
 WHOLE_LIMIT = 1 << 26  # bytes of a message's tensors with every entry counted: expanded ones have few, and cost many
 NESTING_LIMIT = 40
 PLAIN = frozenset({type(None), bool, int, float, str})
-WITH_GRAD = "grad:"  # before the name of a target: it is called with autograd on, as what trains a model is
-IN_ARRAYS = "numpy:"  # before the name of a target: a function that takes arrays where a message holds tensors
 _LENGTHS = struct.Struct("!IQ")
 
 Message = dict[str, Any]  # a request, or the answer to one

@@ -65,7 +65,7 @@ def _formula(contract: type[Contract], target: Any) -> tolerance.Formula:
     """An answer's function or module as the error rule evaluates formulas."""
 
     if contract.in_numpy:
-        function = arrays.taking_arrays(target)
+        function = arrays.in_arrays(target)
         return lambda init, params, **inputs: mapped(torch.as_tensor, function(**inputs).as_tensors())
 
     def evaluate(init: dict[str, Any], params: dict[str, Any], **inputs: Any) -> Any:

@@ -15,8 +15,8 @@ from dojo.contracts.checks.operations import Ban, assert_constant_op_count
 from dojo.contracts.checks.tolerance import Budget, is_floating
 from dojo.contracts.function import Contract
 from dojo.contracts.harness import bare, core, fast, robust
-from dojo.judge.protocol import IN_ARRAYS, mapped
-from dojo.judge.proxy import Attempt, Callee
+from dojo.judge.protocol import mapped
+from dojo.judge.proxy import Attempt
 from dojo.verdict.failures import NoTensor
 
 NO_TORCH = Ban(".")
@@ -31,16 +31,13 @@ class NumpyContract(Contract):
     """
 
     in_numpy = True
+    through = "in_arrays"
     differentiable = False
     half: ClassVar[tuple[torch.dtype, ...]] = ()
     needs: ClassVar[dict[str, str]] = Contract.needs | {
         "test_half_precision_is_computed_in_float32": "half",
         "test_no_warning_of_overflow": "hard_cases",
     }
-
-    def ready(self, attempt: Attempt, call: Call, dtype: torch.dtype = torch.float32) -> Callee:
-        """The function under test, called with arrays."""
-        return Callee(attempt, IN_ARRAYS + self.name)
 
     def place(self, attempt: Attempt) -> str:
         """Where arrays are, whatever the device of the grading."""

@@ -33,7 +33,7 @@ class Arrays:
         mapped(lambda value: value.fill(0) if type(value).__name__ == "ndarray" else None, self.value)
 
 
-def taking_arrays(function: Callable[..., Any]) -> Callable[..., Arrays]:
+def in_arrays(function: Callable[..., Any]) -> Callable[..., Arrays]:
     """The function called with arrays where it is given tensors, which then hold what it left in the arrays."""
 
     def called(*args: Any, **kwargs: Any) -> Arrays:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from dojo.judge.protocol import Args, Kwargs, Message
+from dojo.judge.worker.arrays import in_arrays
 from dojo.judge.worker.readings import instrumentation
 
 MOVED = "a parameter lies elsewhere in memory: views of it keep the old values"
@@ -397,8 +398,6 @@ def steps(made: Callable[..., Any], args: Args, kwargs: Kwargs) -> Message:
     return {"value": count}
 
 
-DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scored, program, under, left_of, warned, steps)
-DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scored, decoded, program, under, left_of)
 def left_in_grad(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that works on `.grad` of its parameters, as one of (value, gradient) that gives the gradients.
 
@@ -416,7 +415,12 @@ def left_in_grad(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-ADAPTERS: dict[str, Callable[..., Any]] = {each.__name__: each for each in (left_in_grad,)}
-DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scored, program, under, left_of)
-DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scaled, scored, program, under, left_of)
-DRIVERS: tuple[Callable[..., Message], ...] = (optimise, scaled, checkpointed, scored, program, under, left_of)
+def with_grad(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What trains a model and asks autograd for gradients of its own, called with autograd on."""
+    return torch.enable_grad()(function)
+
+
+ADAPTERS: dict[str, Callable[..., Any]] = {each.__name__: each for each in (left_in_grad, with_grad, in_arrays)}
+DRIVERS: tuple[Callable[..., Message], ...] = (
+    optimise, scaled, checkpointed, scored, decoded, program, under, left_of, warned, steps,
+)  # fmt: skip

@@ -20,8 +20,6 @@ from torch import Tensor, nn
 from dojo.judge import answers, protocol
 from dojo.judge.protocol import Args, Kwargs, Message, floating_in
 from dojo.judge.worker import arrays, trial
-from dojo.judge.worker.drivers import DRIVERS
-from dojo.judge.worker import trial
 from dojo.judge.worker.drivers import ADAPTERS, DRIVERS
 from dojo.judge.worker.errors import explain
 from dojo.judge.worker.ranks import Group, World
@@ -92,10 +90,6 @@ class Session:
     def resolve(self, target: Any) -> Any:
         if isinstance(target, protocol.Remote):
             return self.objects[target.number]
-        if target.startswith(protocol.WITH_GRAD):
-            return torch.enable_grad()(self.resolve(target.removeprefix(protocol.WITH_GRAD)))
-        if target.startswith(protocol.IN_ARRAYS):
-            return arrays.taking_arrays(self.resolve(target.removeprefix(protocol.IN_ARRAYS)))
         if isinstance(target, list):
             adapter, inner = target
             return ADAPTERS[adapter](self.resolve(inner))
