@@ -82,7 +82,7 @@ def test_what_trains_is_called_with_autograd_on(attempt: proxy.Attempt) -> None:
     x = torch.randn(3)
     with pytest.raises(Raised, match="does not require grad"):
         attempt.by_grad(x)
-    assert torch.equal(proxy.Callee(attempt, "grad:by_grad")(x), 2 * x)
+    assert torch.equal(proxy.Callee(attempt, ["with_grad", "by_grad"])(x), 2 * x)
 
 
 def test_a_call_gives_what_the_function_gives(attempt: proxy.Attempt) -> None:
