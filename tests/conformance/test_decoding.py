@@ -172,3 +172,44 @@ def test_verifying_has_its_known_values() -> None:
         target = torch.stack([p, last])[None]
         found = solution("speculative").speculative_verify(torch.tensor([[0]]), q[None, None], target, *numbers)
         assert [each.tolist() for each in found] == [[tokens], [length]]
+
+
+def batch_of(lengths: list[int], vocab: int, pad: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Prompts of these lengths, padded on the left, and their mask."""
+    places = torch.arange(max(lengths)) - (max(lengths) - torch.tensor(lengths)[:, None])
+    return integers(vocab, len(lengths), max(lengths), seed=seed).masked_fill(places < 0, pad), places >= 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_decoding_a_padded_batch_is_transformers(seed: int) -> None:
+    sizes = {"n_positions": 64, "n_embd": 16, "n_layer": 2, "n_head": 2}
+    model = randomised(transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=23, **sizes)), seed, std=0.6)
+    ids, mask = batch_of([3, 7, 1, 5], 23, pad=0, seed=seed)
+    stops = [3, 8, 11]
+
+    def step(ids: Tensor, positions: Tensor, mask: Tensor, cache: object) -> tuple[Tensor, object]:
+        cache = transformers.DynamicCache() if cache is None else cache
+        found = model(ids, position_ids=positions, attention_mask=mask.long(), past_key_values=cache, use_cache=True)
+        return found.logits, found.past_key_values
+
+    theirs = model.generate(
+        ids, attention_mask=mask.long(), do_sample=False, max_new_tokens=20, eos_token_id=stops, pad_token_id=0
+    )
+    assert solution("generate").generate(step, ids, mask, 20, stops, 0).tolist() == theirs[:, 7:].tolist()
+
+
+def test_decoding_has_its_known_values() -> None:
+    said = {(5,): 4, (5, 4): 2, (7, 8, 9): 6, (7, 8, 9, 6): 3, (7, 8, 9, 6, 3): 2}
+    calls: list[list[list[int]]] = []
+
+    def step(ids: Tensor, positions: Tensor, mask: Tensor, cache: Tensor | None) -> tuple[Tensor, Tensor]:
+        calls.append(positions.tolist())
+        whole = ids if cache is None else torch.cat([cache, ids], 1)
+        texts = [tuple(row[real].tolist()) for row, real in zip(whole, mask, strict=True)]
+        best = torch.tensor([[said.get(text, 0)] for text in texts])
+        return torch.nn.functional.one_hot(best, 10).double().expand(-1, ids.shape[1], -1), whole
+
+    ids = torch.tensor([[1, 1, 5], [7, 8, 9]])
+    found = solution("generate").generate(step, ids, torch.tensor([[False, False, True], [True] * 3]), 9, [2], 1)
+    assert found.tolist() == [[4, 2, 1], [6, 3, 2]]
+    assert calls == [[[0, 0, 0], [0, 1, 2]], [[1], [3]], [[2], [4]]]
