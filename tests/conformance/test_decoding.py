@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import itertools
+import random
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -213,3 +215,39 @@ def test_decoding_has_its_known_values() -> None:
     found = solution("generate").generate(step, ids, torch.tensor([[False, False, True], [True] * 3]), 9, [2], 1)
     assert found.tolist() == [[4, 2, 1], [6, 3, 2]]
     assert calls == [[[0, 0, 0], [0, 1, 2]], [[1], [3]], [[2], [4]]]
+
+
+def by_transformers(requests: list[tuple[int, int, int]], slots: int, budget: int) -> list[list[tuple[int, int]]]:
+    """The steps of its first-in-first-out scheduler, over a cache that is never full."""
+    batching = pytest.importorskip("transformers.generation.continuous_batching.scheduler")
+    cache = Mock(max_blocks_per_request=0, max_decode_fast_path_length=0, use_prefix_sharing=False, read_cache_limit=0)
+    cache.compute_free_capacity.return_value = 1.0
+    scheduler = batching.FIFOScheduler(cache, safety_margin=0.0, max_requests_per_batch=slots)
+    steps: list[list[tuple[int, int]]] = []
+    arriving = sorted(range(len(requests)), key=lambda index: requests[index][0])
+    while arriving or scheduler.has_pending_requests():
+        while arriving and requests[arriving[0]][0] <= len(steps):
+            index = arriving.pop(0)
+            _, prompt, new = requests[index]
+            scheduler.add_waiting_request(batching.RequestState(str(index), [1] * prompt, max_new_tokens=new))
+        batch = scheduler.schedule_batch(budget, cache_budget=10**6)[0]
+        steps.append(sorted((int(each.state.request_id), len(each.state.tokens_to_process)) for each in batch))
+        for each in batch:
+            if each.has_new_token and each.state.update_and_check_completion(1, None):
+                scheduler.finish_request(each.state.request_id)
+    return steps
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_continuous_batching_is_transformers_with_chunks(seed: int) -> None:
+    pick = random.Random(seed)
+    requests = [(pick.randint(0, 9), pick.randint(1, 14), pick.randint(1, 6)) for _ in range(pick.randint(1, 12))]
+    slots, budget = pick.randint(1, 6), pick.randint(1, 12)
+    ours = solution("batching").schedule(requests, slots, budget, chunked=True)
+    assert [sorted(step) for step in ours] == by_transformers(requests, slots, budget)
+
+
+def test_continuous_batching_has_its_known_values() -> None:
+    schedule, requests = solution("batching").schedule, [(0, 3, 2), (0, 4, 1)]
+    assert schedule(requests, 2, 5) == [[(0, 3)], [(0, 1), (1, 4)]]
+    assert schedule(requests, 2, 5, chunked=True) == [[(0, 3), (1, 2)], [(0, 1), (1, 2)]]
