@@ -29,7 +29,7 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(["scaled_dot_product_attention", "MultiHeadAttention", "MultiQueryAttention"], _SCORES),
     **dict.fromkeys(["GroupedQueryAttention", "CausalSelfAttention", "PreNormBlock", "PostNormBlock"], _SCORES),
     **dict.fromkeys(["EncoderLayer", "DecoderLayer", "TransformerEncoder", "Seq2SeqTransformer"], _SCORES),
-    **dict.fromkeys(["CachedAttention", "attention_with_sinks"], _SCORES),
+    **dict.fromkeys(["CachedAttention", "attention_with_sinks", "MultiHeadLatentAttention"], _SCORES),
     **dict.fromkeys(["flash_attention", "attention_backward", "cross_entropy", "BatchNorm", "conv2d"], _FUSED),
     "window_mask": "three comparisons, spelled out, for one triangle less another",
     "KVCache": "microseconds: a view and its bounds",
@@ -611,6 +611,23 @@ def LoRALinear(m: ModuleType, n: int) -> Work:  # noqa: N802
     config = LoraConfig(r=8, lora_alpha=16, target_modules=["0"])
     theirs = inject_adapter_in_model(config, nn.Sequential(nn.Linear(512, 512, bias=False)))
     return Work(m.LoRALinear(512, 512, 8), theirs, (torch.randn(n, 512),), alike=False)
+
+
+@peer("mla", "F.scaled_dot_product_attention over keys and values multiplied out, complex RoPE", LENGTHS)
+def MultiHeadLatentAttention(m: ModuleType, n: int) -> Work:  # noqa: N802
+    ours, turns = m.MultiHeadLatentAttention(256, 8, 64, 32, 16, 32, 512), turns_of(16, n)
+    w = weights(ours)
+
+    def theirs(x: Tensor) -> Tensor:
+        q, down = heads(F.linear(x, w["q_proj.weight"]), 48), F.linear(x, w["kv_down.weight"])
+        latents = F.rms_norm(down[..., :64], (64,), w["kv_norm.weight"], 1e-6)
+        k, v = heads(F.linear(latents, w["kv_up.weight"]), 64).chunk(2, -1)
+        q = torch.cat([q[..., :32], turned(q[..., 32:], turns)], -1)
+        k = torch.cat([k, turned(down[:, None, :, 64:], turns).expand(-1, 8, -1, -1)], -1)
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return F.linear(out.transpose(1, 2).flatten(-2), w["o_proj.weight"])
+
+    return Work(ours, theirs, (torch.randn(2, n, 256),))
 
 
 @peer("paged_attention", "gathered pages, and F.scaled_dot_product_attention", LENGTHS, backward=False)

@@ -170,3 +170,39 @@ def test_alibi_gives_the_weights_of_bloom(heads: int) -> None:
 def test_alibi_gives_the_bias_of_mpt_for_the_last_query(heads: int) -> None:
     mpt = transformers.models.mpt.modeling_mpt.build_mpt_alibi_tensor(heads, 11)[:, 0]
     assert (solution("alibi").alibi_bias(heads, 1, 11)[:, 0] - mpt).abs().max() < 1e-10
+
+
+@pytest.mark.parametrize("steps", [(), (9,), (4, 1, 4)])
+def test_mla_is_that_of_deepseek(steps: tuple[int, ...]) -> None:
+    config = transformers.DeepseekV3Config(
+        hidden_size=24, num_attention_heads=3, num_key_value_heads=3, q_lora_rank=None, kv_lora_rank=10,
+        qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=8, rope_interleave=True, attn_implementation="sdpa",
+    )  # fmt: skip
+    attention = transformers.models.deepseek_v3.modeling_deepseek_v3.DeepseekV3Attention(config, 0)
+    norm = nn.RMSNorm(10, eps=attention.kv_a_layernorm.variance_epsilon)  # theirs is always in float32
+    attention.kv_a_layernorm = norm
+    attention = randomised(attention, 7)
+    names = {"kv_a_proj_with_mqa": "kv_down", "kv_a_layernorm": "kv_norm", "kv_b_proj": "kv_up"}
+    weights = {
+        ".".join(names.get(part, part) for part in key.split(".")): v for key, v in attention.state_dict().items()
+    }
+    ours = solution("mla").MultiHeadLatentAttention(24, 3, 10, 6, 4, 8, 16, dtype=torch.float64)
+    ours.load_state_dict(weights)
+    x, future = normal(2, 9, 24), torch.full((9, 9), -torch.inf).triu(1)
+    angles = torch.outer(torch.arange(9).double(), 10000.0 ** (-torch.arange(0, 4, 2).double() / 4)).repeat(1, 2)
+
+    def theirs(dtype: torch.dtype) -> Tensor:
+        tables = (angles.cos().to(dtype)[None], angles.sin().to(dtype)[None])
+        return copy.deepcopy(attention).to(dtype)(x.to(dtype), tables, future.to(dtype)[None, None])[0]
+
+    def mine(dtype: torch.dtype) -> Tensor:
+        cast, here = copy.deepcopy(ours).to(dtype), x.to(dtype)
+        if not steps:
+            return cast(here)
+        caches, parts = (here.new_zeros(2, 0, 10), here.new_zeros(2, 0, 4)), []
+        for part in here.split(steps, 1):
+            out, *caches = cast.decode(part, *caches)
+            parts.append(out)
+        return torch.cat(parts, 1)
+
+    agree(theirs, mine, exact=1e-6)  # tables of float32
