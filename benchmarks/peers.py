@@ -564,6 +564,29 @@ def AdamW(m: ModuleType, n: int) -> Work:  # noqa: N802
     return Work(stepping(m.AdamW), stepping(torch.optim.AdamW, foreach=True), alike=False)
 
 
+@peer("checkpointing", "torch.utils.checkpoint without reentrance, forward and backward", LENGTHS, backward=False)
+def checkpoint(m: ModuleType, n: int) -> Work:
+    from torch.utils.checkpoint import checkpoint as theirs
+
+    weight = torch.randn(256, 256) / 16
+
+    def block(x: Tensor) -> Tensor:
+        for _ in range(4):
+            x = torch.tanh(x @ weight)
+        return x
+
+    def both(function: Callable[..., Tensor]) -> Callable[[Tensor], Any]:
+        def run(x: Tensor) -> Any:
+            with torch.enable_grad():
+                leaf = x.detach().requires_grad_()
+                function(block, leaf).sum().backward()
+            return leaf.grad
+
+        return run
+
+    return Work(both(m.checkpoint), both(partial(theirs, use_reentrant=False)), (torch.randn(n, 256),))
+
+
 @peer("mixed_precision", "torch.amp.GradScaler, which has a kernel of its own", LENGTHS, backward=False)
 def LossScaler(m: ModuleType, n: int) -> Work:  # noqa: N802
     def stepping(scaler: Any) -> Callable[[], Any]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 import torch
+import torch.utils.checkpoint
 
 from tests.conformance.agreement import normal, solution
 
@@ -60,3 +64,22 @@ def test_the_loss_scaler_is_torchs(seed: int) -> None:
     assert torch.equal(made[0][0], made[1][0])
     assert made[0][1] == made[1][1]
     assert len({*made[0][1]}) > 2
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_checkpoint_is_torchs(reentrant: bool) -> None:
+    """Bit for bit: a dropout, a block within a block, numbers drawn between forward and backward."""
+    torchs = partial(torch.utils.checkpoint.checkpoint, use_reentrant=reentrant)
+    ours, theirs = (checkpointed_twice(each) for each in (solution("checkpointing").checkpoint, torchs))
+    assert all(map(torch.equal, ours, theirs))
+
+
+def checkpointed_twice(checkpoint: Callable[..., torch.Tensor]) -> list[torch.Tensor]:
+    """A result, all gradients and random numbers."""
+    torch.manual_seed(1)
+    block = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Dropout(0.3), torch.nn.Linear(8, 4))
+    x = normal(3, 4).float().requires_grad_()
+    y = checkpoint(lambda x, k: block(checkpoint(block, x)) * k, x * 1, 0.5)
+    drawn = torch.rand(2)
+    (checkpoint(block, y) * y).sum().backward()
+    return [y.detach(), x.grad, drawn, torch.rand(2), *(p.grad for p in block.parameters())]
