@@ -34,6 +34,7 @@ REASONS: dict[str, str] = {
     "window_mask": "three comparisons, spelled out, for one triangle less another",
     "KVCache": "microseconds: a view and its bounds",
     "LossScaler": "the peer is one kernel, which is what is to be written out",
+    "linear_cross_entropy": "the peer writes chunks and sums into buffers of one dtype; ours are made anew",
     "AdamW": "the peer is foreach, which takes all parameters in one kernel",
     **dict.fromkeys(["clip_by_global_norm", "accumulate_gradients"], "the peer is foreach, whose norm is private"),
     "clip_loss": "small tensors, and casts that half precision needs",
@@ -494,6 +495,23 @@ def Seq2SeqTransformer(m: ModuleType, n: int) -> Work:  # noqa: N802
 @peer("cross_entropy", "F.cross_entropy")
 def cross_entropy(m: ModuleType, n: int) -> Work:
     return Work(m.cross_entropy, F.cross_entropy, (torch.randn(n, 2048), ids(2048, n)))
+
+
+@peer("linear_cross_entropy", "F.linear_cross_entropy in chunks, forward and backward", LENGTHS, backward=False)
+def linear_cross_entropy(m: ModuleType, n: int) -> Work:
+    options = nn.LinearCrossEntropyOptions(batch_chunk_size=32)
+
+    def both(function: Callable[..., Tensor], **more: Any) -> Callable[..., Any]:
+        def run(hidden: Tensor, weight: Tensor, targets: Tensor) -> Any:
+            leaves = [each.detach().requires_grad_() for each in (hidden, weight)]
+            with torch.enable_grad():
+                function(*leaves, targets, **more).backward()
+            return tuple(each.grad for each in leaves)
+
+        return run
+
+    ours, theirs = both(m.linear_cross_entropy, chunk_size=32), both(F.linear_cross_entropy, options=options)
+    return Work(ours, theirs, (torch.randn(n, 128), torch.randn(4096, 128) / 11, ids(4096, n)))
 
 
 @peer("lm_loss", "F.cross_entropy with ignore_index", LENGTHS)

@@ -30,6 +30,29 @@ def test_cross_entropy_has_its_known_values() -> None:
     assert torch.allclose(torch.stack(found), torch.tensor([0.40761, 0.50761, 0.49465]), atol=1e-5)
 
 
+@pytest.mark.parametrize("ignore_index", [-100, 2])
+@pytest.mark.parametrize("chunk_size", [1, 5, 64])
+def test_linear_cross_entropy_is_torchs(ignore_index: int, chunk_size: int) -> None:
+    targets = integers(11, 4, 6)
+    targets[1] = ignore_index
+    options = torch.nn.LinearCrossEntropyOptions(batch_chunk_size=chunk_size)
+
+    def theirs(hidden: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        rows, flat = hidden.flatten(0, 1), targets.flatten()
+        return F.linear_cross_entropy(rows, weight, flat, ignore_index=ignore_index, options=options)
+
+    def ours(hidden: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return solution("linear_cross_entropy").linear_cross_entropy(hidden, weight, targets, ignore_index, chunk_size)
+
+    found = []
+    for loss in (theirs, ours):
+        leaves = [each.requires_grad_() for each in (normal(4, 6, 8), normal(11, 8, seed=2))]
+        value = loss(*leaves)
+        (value * 3).backward()
+        found.append([value.detach(), *(each.grad for each in leaves)])
+    assert all(torch.allclose(*pair, atol=1e-15, rtol=1e-13) for pair in zip(*found, strict=True))
+
+
 @pytest.mark.parametrize("count", [None, 23])
 def test_lm_loss_is_that_of_transformers(count: int | None) -> None:
     logits, ids, learnt = normal(4, 6, 7) * 3, integers(7, 4, 6), integers(2, 4, 6, seed=2).bool()
