@@ -14,6 +14,7 @@ from dojo.content import catalog, master, proofs
 from dojo.content.catalog import Kata
 from dojo.contracts import Call, Contract, Draw
 from dojo.contracts.checks import tolerance
+from dojo.contracts.checks.ranks import OnRanks
 from dojo.judge.fork_server import ForkServer
 from dojo.judge.pool import WorkerPool, processors
 from dojo.judge.protocol import mapped
@@ -25,10 +26,11 @@ Worst = dict[tuple[str, str], tuple[float, int, int]]  # (answer, value): larges
 
 
 def contracts(kata: Kata) -> dict[str, type[Contract]]:
-    """The contract classes of tensors in a kata's grader, by name."""
+    """The contract classes of tensors in a kata's grader, by name, but for those of ranks: here is one process."""
     module = catalog.load(kata.grader)
     found = {name: each for name, each in vars(module).items() if inspect.isclass(each) and issubclass(each, Contract)}
-    return {name: each for name, each in found.items() if hasattr(each, "name") and hasattr(each, "cases")}
+    found = {name: each for name, each in found.items() if hasattr(each, "name") and hasattr(each, "cases")}
+    return {name: each for name, each in found.items() if not issubclass(each, OnRanks)}
 
 
 def measure(
