@@ -37,6 +37,7 @@ REASONS: dict[str, str] = {
     "linear_cross_entropy": "the peer writes chunks and sums into buffers of one dtype; ours are made anew",
     "AdamW": "the peer is foreach, which takes all parameters in one kernel",
     **dict.fromkeys(["clip_by_global_norm", "accumulate_gradients"], "the peer is foreach, whose norm is private"),
+    "average_gradients": "microseconds: the plan of buckets, which its peer has not",
     "clip_loss": "small tensors, and casts that half precision needs",
     **dict.fromkeys(["ppo_loss", "value_loss", "grpo_loss"], "one `where` more, so that padding may hold nan"),
     "dropout": "a `where`, so that what is dropped is 0 even where x is infinite",
@@ -643,6 +644,34 @@ def accumulate_gradients(m: ModuleType, n: int) -> Work:
 
     grads = [[torch.randn(n, n) for _ in range(4)] for _ in range(4)]
     return Work(lambda grads: m.accumulate_gradients(grads, [3, 3, 3, 3]), theirs, (grads,))
+
+
+class Two:
+    """A group of two ranks, of which the other brings what this one does."""
+
+    rank, size = 0, 2
+
+    def all_reduce(self, x: Tensor) -> Tensor:
+        return x.detach() * 2
+
+
+@peer("ddp", "coalesced by torch's helpers and copied back, as Megatron-LM has it", LENGTHS, backward=False)
+def average_gradients(m: ModuleType, n: int) -> Work:
+    def megatron(params: list[nn.Parameter], group: Two, num_tokens: int) -> None:
+        grads = [each.grad for each in params if each.grad is not None]
+        count = torch.tensor([num_tokens], dtype=torch.float32)
+        flat = torch._utils._flatten_dense_tensors(grads)
+        flat *= count / group.all_reduce(count)
+        for grad, part in zip(grads, torch._utils._unflatten_dense_tensors(group.all_reduce(flat), grads), strict=True):
+            grad.copy_(part)
+
+    def averaging(average: Callable[..., None]) -> Callable[[], None]:
+        found = [nn.Parameter(torch.randn(n, n)) for _ in range(8)]
+        for each in found:
+            each.grad = torch.randn_like(each)
+        return lambda: average(found, Two(), 3)
+
+    return Work(averaging(m.average_gradients), averaging(megatron), alike=False)
 
 
 @peer("lora", "peft's lora.Linear")

@@ -31,6 +31,7 @@ STARTED_BY = "DOJO_STARTED_BY"  # the noxfile and the entry points say there wha
 TRACKS = (
     "basics", "positions", "attention", "feedforward", "blocks", "models", "accounting", "losses", "inference",
     "long_context", "optimisation", "training", "adaptation", "mixtures", "alignment", "tokens", "foundations",
+    "long_context", "optimisation", "parallelism", "adaptation", "mixtures", "alignment", "tokens", "foundations",
     "beyond", "debug",
 )  # fmt: skip
 
