@@ -16,6 +16,7 @@ from dojo.grading.options import Entry, Options
 from dojo.grading.run import run
 from dojo.judge import worker_handle
 from dojo.judge.fork_server import ForkServer
+from dojo.judge.worker import trial
 from dojo.practice.hunt import with_test
 from dojo.verdict.types import Outcome, Verdict
 from tests import terminal
@@ -221,6 +222,23 @@ def test(program):
     hunted = Hunted(("no output projection",), tuple(bug.name for bug in proofs.bugs(catalog.katas()["mha"])[:10]))
     verdict = grade_with(test, server, core, "mha", hunted, keyword="with other initial values")
     assert "it rests on initial values, or on the order of random draws" in told(verdict)
+
+
+def test_floats_that_a_program_gives_are_compared_loosely_where_equality_is_taken_away() -> None:
+    class Trainer:
+        def update(self) -> float:
+            return 0.1 + 0.2
+
+    program = {"rate": lambda: 2.0, "Trainer": Trainer, "count": lambda: 3}
+    trial._give_near_floats(program)
+    loss = program["Trainer"]().update()
+    assert loss == 0.3
+    assert 0.3 == loss  # noqa: SIM300  # the other side is asked first
+    assert abs(loss - 0.3) < 1e-12
+    assert loss != 0.31
+    assert loss - 0.2 == pytest.approx(0.1)
+    assert program["rate"]() == 2.0001
+    assert type(program["count"]()) is int
 
 
 @pytest.mark.parametrize("name", BY_CHANCE)

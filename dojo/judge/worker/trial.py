@@ -10,6 +10,7 @@ import ast
 import builtins
 import inspect
 import logging
+import math
 import random
 import sys
 import time
@@ -110,6 +111,8 @@ class Trial:
                 if name in other:
                     _start_like(made, other[name])
         self.namespace = types.SimpleNamespace(**{name: vars(self.module)[name] for name in names})
+        if "tolerance" in relaxed:
+            _give_near_floats(vars(self.namespace))
         self.given = {"__builtins__": vars(builtins) | {"__import__": _importing(builtins.__import__)}}
         self.begin()
         return {}
@@ -249,6 +252,49 @@ def _compare_loosely() -> None:
         setattr(Tensor, name, function)
     changed.Tensor.isclose = changed.isclose
     changed.Tensor.__ne__ = lambda a, b: ~eq(a, b)
+    changed = math
+    changed.isclose = _is_near
+
+
+class _Near(float):
+    """A float that equals another which a right program may give in its place."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, (int, float)) and _is_near(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __sub__(self, other: Any) -> Any:
+        return 0.0 if self == other else float(self) - other
+
+    def __rsub__(self, other: Any) -> Any:
+        return 0.0 if self == other else other - float(self)
+
+    __hash__ = float.__hash__
+
+
+def _is_near(a: float, b: float, **_: Any) -> bool:
+    return abs(float(a) - float(b)) <= TOLERANCE["atol"] + TOLERANCE["rtol"] * abs(float(b))
+
+
+def _give_near_floats(program: Names) -> None:
+    """Floats that come out of these functions, and of the methods of these classes, are compared loosely too."""
+
+    def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+        def near(*args: Any, **kwargs: Any) -> Any:
+            value = function(*args, **kwargs)
+            return _Near(value) if type(value) is float else value
+
+        return near
+
+    for name, made in program.items():
+        if isinstance(made, types.FunctionType):
+            program[name] = wrapped(made)
+        elif isinstance(made, type):
+            methods = {k: v for k, v in vars(made).items() if isinstance(v, types.FunctionType) and k[0] != "_"}
+            for method, function in methods.items():
+                setattr(made, method, wrapped(function))
 
 
 RELAXATIONS: dict[str, Callable[[], None]] = {"clock": _stop_clocks, "tolerance": _compare_loosely}
