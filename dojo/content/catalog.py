@@ -30,9 +30,8 @@ ROOT = _project()
 STARTED_BY = "DOJO_STARTED_BY"  # the noxfile and the entry points say there what the user typed
 TRACKS = (
     "basics", "positions", "attention", "feedforward", "blocks", "models", "accounting", "losses", "inference",
-    "long_context", "optimisation", "training", "adaptation", "mixtures", "alignment", "tokens", "foundations",
-    "long_context", "optimisation", "parallelism", "adaptation", "mixtures", "alignment", "tokens", "foundations",
-    "beyond", "debug",
+    "long_context", "optimisation", "training", "parallelism", "adaptation", "mixtures", "alignment", "tokens",
+    "foundations", "beyond", "debug",
 )  # fmt: skip
 
 

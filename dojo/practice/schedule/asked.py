@@ -31,7 +31,7 @@ WEIGHTS = {name: weight for weight, names in RANKS.items() for name in names.spl
 TARGETS = {  # the tracks that an interview for such a position asks twice as often
     "all": "",
     "inference": "attention positions inference long_context accounting debug",
-        "training": "blocks models losses optimisation training adaptation mixtures tokens debug", parallelism
+    "training": "blocks models losses optimisation training parallelism adaptation mixtures tokens debug",
     "research": "attention long_context mixtures alignment foundations beyond",
 }
 
