@@ -468,6 +468,19 @@ def TransformerLM(m: ModuleType, n: int) -> Work:  # noqa: N802
     return Work(ours, Logits(llama), (ids(1024, 2, n),), alike=False)
 
 
+@peer("gpt2", "transformers' GPT2LMHeadModel", LENGTHS)
+def GPT2(m: ModuleType, n: int) -> Work:  # noqa: N802
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(
+        vocab_size=1024, n_positions=512, n_embd=256, n_layer=2, n_head=8, use_cache=False, attn_implementation="sdpa",
+        bos_token_id=0, eos_token_id=0,
+    )  # fmt: skip
+    theirs, ours = GPT2LMHeadModel(config).eval(), m.GPT2(1024, 512, 256, 2, 8)
+    ours.load_state_dict(theirs.state_dict())
+    return Work(ours, Logits(theirs), (ids(1024, 2, n),))
+
+
 class Logits(nn.Module):
     """A model of transformers that gives its logits alone."""
 

@@ -56,6 +56,30 @@ def test_lm_gives_the_logits_of_llama(kv_heads: int) -> None:
     agree(theirs, lambda dtype: copy.deepcopy(ours).to(dtype)(ids), exact=1e-4)  # tables of float32
 
 
+@pytest.mark.parametrize(("width", "layers", "heads"), [(24, 1, 6), (24, 3, 2), (40, 2, 5)])
+def test_gpt2_loads_the_state_dict_of_transformers_and_gives_its_logits(width: int, layers: int, heads: int) -> None:
+    config = transformers.GPT2Config(
+        vocab_size=53, n_positions=32, n_embd=width, n_layer=layers, n_head=heads, bos_token_id=0, eos_token_id=0
+    )
+    theirs = randomised(transformers.GPT2LMHeadModel(config), heads)
+    ours = solution("gpt2").GPT2(53, 32, width, layers, heads, dtype=torch.float64)
+    assert ours.load_state_dict(theirs.state_dict(), strict=True)
+    assert sum(p.numel() for p in ours.parameters()) == sum(p.numel() for p in theirs.parameters())
+    ids, models = integers(53, 3, 32), {"theirs": theirs, "ours": ours}
+
+    def logits(which: str, dtype: torch.dtype) -> Tensor:
+        found = copy.deepcopy(models[which]).to(dtype)(ids)
+        return found.logits if which == "theirs" else found
+
+    agree(lambda dtype: logits("theirs", dtype), lambda dtype: logits("ours", dtype))
+
+
+def test_gpt2_small_has_the_number_of_parameters_that_is_known() -> None:
+    with torch.device("meta"):
+        ours = solution("gpt2").GPT2(50257, 1024, 768, 12, 12)
+    assert sum(p.numel() for p in ours.parameters()) == 124_439_808
+
+
 @pytest.mark.parametrize("kv_heads", [6, 2])
 def test_causal_attention_gives_that_of_llama(kv_heads: int) -> None:
     config = transformers.LlamaConfig(
