@@ -687,6 +687,38 @@ def average_gradients(m: ModuleType, n: int) -> Work:
     return Work(averaging(m.average_gradients), averaging(megatron), alike=False)
 
 
+@peer("tensor_parallel", "F.linear and two functions, as Megatron-LM has it")
+def TensorParallelSwiGLU(m: ModuleType, n: int) -> Work:  # noqa: N802
+    group = Two()
+
+    class Copied(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x.view_as(x)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            return group.all_reduce(grad)
+
+    class Summed(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return group.all_reduce(x)
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            return grad
+
+    ours = m.TensorParallelSwiGLU(256, 688, group)
+    w = weights(ours)
+
+    def theirs(x: Tensor) -> Tensor:
+        x = Copied.apply(x)
+        return Summed.apply(F.linear(F.silu(F.linear(x, w["w1.weight"])) * F.linear(x, w["w3.weight"]), w["w2.weight"]))
+
+    return Work(ours, theirs, (torch.randn(n, 256),))
+
+
 @peer("lora", "peft's lora.Linear")
 def LoRALinear(m: ModuleType, n: int) -> Work:  # noqa: N802
     from peft import LoraConfig, inject_adapter_in_model

@@ -12,10 +12,12 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, parallel
 
 from tests.conformance.agreement import normal, solution
 
 SIZES = [2, 4]
+AXES = {"w1.weight": 0, "w2.weight": 1, "w3.weight": 0}  # along which a rank holds its part
 
 
 class Gloo:
@@ -82,3 +84,46 @@ def test_gradients_averaged_over_processes_are_those_of_one_and_torchs(size: int
         assert all(torch.equal(own, first) for own, first in zip(uneven, found[0][0], strict=True))
         assert all((own - whole).abs().max() < 1e-12 for own, whole in zip(uneven, expected, strict=True))
         assert all((own - other).abs().max() < 1e-12 for own, other in zip(even, theirs, strict=True))
+
+
+def undivided() -> tuple[dict[str, Tensor], Tensor, Tensor]:
+    """Weights of a whole SwiGLU layer, an input, and the gradient of its result."""
+    shapes = {"w1.weight": (8, 6), "w2.weight": (6, 8), "w3.weight": (8, 6)}
+    weights = {name: normal(*shape, seed=number) for number, (name, shape) in enumerate(shapes.items())}
+    return weights, normal(2, 5, 6, seed=8), normal(2, 5, 6, seed=9)
+
+
+def taught(module: nn.Module) -> dict[str, Tensor]:
+    """The result of a layer, and what the backward leaves in this process."""
+    _, x, upstream = undivided()
+    result = module(x.requires_grad_()) + 0  # torch's own may still be under way
+    result.backward(upstream)
+    grads = {name: parameter.grad for name, parameter in module.named_parameters()}
+    own = {name: grad.to_local() if isinstance(grad, DTensor) else grad for name, grad in grads.items()}
+    return {"result": result.detach(), "x": x.grad + 0, **own}
+
+
+def split(group: Gloo) -> list[dict[str, Tensor]]:
+    """A layer over all ranks; and by torch's own tensor parallelism around the undivided one."""
+    weights, *_ = undivided()
+    module = solution("tensor_parallel").TensorParallelSwiGLU(6, 8, group, dtype=torch.float64)
+    module.load_state_dict({name: w.chunk(group.size, AXES[name])[group.rank] for name, w in weights.items()})
+    whole = solution("swiglu").SwiGLU(6, 8, dtype=torch.float64)
+    whole.load_state_dict(weights)
+    rows, columns = parallel.ColwiseParallel(), parallel.RowwiseParallel()  # of y = x A: here y = A x
+    mesh = dist.init_device_mesh("cpu", (group.size,))
+    theirs = parallel.parallelize_module(whole, mesh, {"w1": rows, "w3": rows, "w2": columns})
+    return [taught(module), taught(theirs)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_layer_split_over_processes_is_the_undivided_one_and_torchs(size: int, tmp_path: Path) -> None:
+    module = solution("swiglu").SwiGLU(6, 8, dtype=torch.float64)
+    module.load_state_dict(undivided()[0])
+    whole, found = taught(module), on_ranks(size, split, tmp_path)
+    for ours, theirs in found:
+        assert torch.equal(ours["result"], found[0][0]["result"])
+        assert all((ours[name] - whole[name]).abs().max() < 1e-12 for name in ("result", "x"))
+        assert all((ours[name] - theirs[name]).abs().max() < 1e-12 for name in whole)
+    for name, axis in AXES.items():
+        assert (torch.cat([ours[name] for ours, _ in found], axis) - whole[name]).abs().max() < 1e-12
