@@ -92,7 +92,7 @@ class LinearCrossEntropy(torch.autograd.Function):
 
         count = kept.sum()
         ctx.save_for_backward(grad_rows, grad_weight, count)
-        ctx.shape, ctx.dtype = hidden.shape, hidden.dtype
+        ctx.shape = hidden.shape
         return (total / count).to(hidden.dtype)
 
     @staticmethod
@@ -100,9 +100,9 @@ class LinearCrossEntropy(torch.autograd.Function):
         grad_rows, grad_weight, count = ctx.saved_tensors
         scale = grad.to(torch.promote_types(grad.dtype, torch.float32)) / count
         if grad_rows is not None:
-            grad_rows = (grad_rows.to(scale.dtype) * scale).to(ctx.dtype).view(ctx.shape)
+            grad_rows = (grad_rows * scale).view(ctx.shape)
         if grad_weight is not None:
-            grad_weight = (grad_weight * scale).to(ctx.dtype)
+            grad_weight = grad_weight * scale  # autograd rounds it to the dtype of weight
         return grad_rows, grad_weight, None, None, None
 
 

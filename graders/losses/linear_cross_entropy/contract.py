@@ -47,7 +47,7 @@ class TestLinearCrossEntropy(Contract):
         "Half precision": ("test_half_precision", "test_softmax_and", "test_the_sum_of_losses"),
     }
     cases = {
-        "one_chunk": {},
+        "one_chunk": {"ignored": 0.3},
         "chunks_that_divide_the_tokens": {"shape": (2, 6), "chunk_size": 4},
         "a_short_last_chunk": {"shape": (13,), "chunk_size": 5, "ignored": 0.4},
         "another_ignore_index": {"shape": (3, 4), "ignored": 0.4, "ignore_index": -1, "chunk_size": 3},
