@@ -1009,3 +1009,16 @@ def clip_loss(m: ModuleType, n: int) -> Work:
         return (F.cross_entropy(logits, own) + F.cross_entropy(logits.T, own)) / 2
 
     return Work(m.clip_loss, theirs, (*torch.randn(2, n, 256), torch.tensor(2.0)))
+
+
+@peer("kmeans", "addmm for the distances, scatter_reduce for the means", LENGTHS, backward=False)
+def kmeans(m: ModuleType, n: int) -> Work:
+    def theirs(points: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
+        for _ in range(4):
+            nearest = torch.addmm(centres.square().sum(1), points, centres.T, alpha=-2).argmin(1)
+            rows = nearest[:, None].expand_as(points)
+            centres = centres.scatter_reduce(0, rows, points, "mean", include_self=False)
+        return centres, torch.addmm(centres.square().sum(1), points, centres.T, alpha=-2).argmin(1)
+
+    points = torch.randn(16 * n, 32)
+    return Work(lambda *inputs: m.kmeans(*inputs, 4), theirs, (points, points[:16].clone()))

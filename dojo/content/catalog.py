@@ -32,6 +32,8 @@ TRACKS = (
     "basics", "positions", "attention", "feedforward", "blocks", "models", "accounting", "losses", "inference",
     "long_context", "optimisation", "training", "parallelism", "adaptation", "mixtures", "alignment", "tokens",
     "foundations", "beyond", "debug",
+    "long_context", "optimisation", "adaptation", "mixtures", "alignment", "tokens", "foundations", "beyond",
+    "classics", "debug",
 )  # fmt: skip
 
 
