@@ -1022,3 +1022,29 @@ def kmeans(m: ModuleType, n: int) -> Work:
 
     points = torch.randn(16 * n, 32)
     return Work(lambda *inputs: m.kmeans(*inputs, 4), theirs, (points, points[:16].clone()))
+
+
+@peer("logistic_regression", "F.binary_cross_entropy_with_logits and torch.optim.SGD", LENGTHS, backward=False)
+def fit(m: ModuleType, n: int) -> Work:
+    @torch.enable_grad()
+    def theirs(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        weight, bias = nn.Parameter(x.new_zeros(32)), nn.Parameter(x.new_zeros(()))
+        groups = [{"params": [weight], "weight_decay": 0.01}, {"params": [bias]}]
+        optimizer = torch.optim.SGD(groups, lr=0.1)
+        for _ in range(8):
+            optimizer.zero_grad()
+            F.binary_cross_entropy_with_logits(x @ weight + bias, y).backward()
+            optimizer.step()
+        return weight.detach(), bias.detach()
+
+    x, y = torch.randn(16 * n, 32), torch.randint(2, (16 * n,)).float()
+    return Work(lambda x, y: m.fit(x, y, 8, 0.1, 0.01), theirs, (x, y))
+
+
+@peer("logistic_regression", "F.binary_cross_entropy_with_logits", LENGTHS, backward=False)
+def loss(m: ModuleType, n: int) -> Work:
+    def theirs(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return F.binary_cross_entropy_with_logits(x @ weight + bias, y) + 0.005 * (weight @ weight)
+
+    x, y = torch.randn(16 * n, 32), torch.randint(2, (16 * n,)).float()
+    return Work(lambda *inputs: m.loss(*inputs, 0.01), theirs, (x, y, torch.randn(32), torch.tensor(0.5)))
