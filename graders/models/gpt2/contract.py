@@ -73,7 +73,7 @@ class TestGPT2(HeadsContract):
         "two_layers": {"layers": 2},
         "as_long_as_allowed": {"seq": 14},
         "as_many_heads_as_entries_of_one": {"heads": 4, "size": 4},
-        "small_embeddings": {"wte": 0.003, "wpe": 0.003},
+        "a_small_stream": {"wte": 0.003, "wpe": 0.003, "c_proj": 0.001},
         "wide_activations": {"c_fc": 3.0},
     }
     hard_cases = {"very_large_scores": {"c_attn": 40.0}}
@@ -84,7 +84,7 @@ class TestGPT2(HeadsContract):
         "Errors": ("test_heads_must", "test_longer"),
     }
     off = {"test_state_dict_holds_the_parameters_alone": "the head stands in it too; a strict load shows what it holds"}
-    representative = ("two_layers", "small_embeddings")
+    representative = ("two_layers", "a_small_stream")
     more_shapes = {"one_token": {"seq": 1}, "one_entry_one_head": {"batch": 1, "heads": 1}}
     near_300 = {"offset": 300.0}
     grows = {size: size for size in ("batch", "seq", "heads", "size", "vocab")}
