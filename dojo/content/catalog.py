@@ -31,9 +31,7 @@ STARTED_BY = "DOJO_STARTED_BY"  # the noxfile and the entry points say there wha
 TRACKS = (
     "basics", "positions", "attention", "feedforward", "blocks", "models", "accounting", "losses", "inference",
     "long_context", "optimisation", "training", "parallelism", "adaptation", "mixtures", "alignment", "tokens",
-    "foundations", "beyond", "debug",
-    "long_context", "optimisation", "adaptation", "mixtures", "alignment", "tokens", "foundations", "beyond",
-    "classics", "debug",
+    "foundations", "beyond", "classics", "debug",
 )  # fmt: skip
 
 

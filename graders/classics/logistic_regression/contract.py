@@ -89,7 +89,7 @@ class SamplesContract(Contract):
 
 
 class TestFit(SamplesContract):
-    name, results, calls_with_grad = "fit", ("weight", "bias"), True
+    name, results, through = "fit", ("weight", "bias"), "with_grad"
     oracle = sample_by_sample
     variants = (sample_by_sample, by_sgd, with_a_column_of_ones)
     axes = {"weight": "d"}
