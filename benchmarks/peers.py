@@ -1048,3 +1048,10 @@ def loss(m: ModuleType, n: int) -> Work:
 
     x, y = torch.randn(16 * n, 32), torch.randint(2, (16 * n,)).float()
     return Work(lambda *inputs: m.loss(*inputs, 0.01), theirs, (x, y, torch.randn(32), torch.tensor(0.5)))
+@peer("packing", "a comparison, tril and where documents are real", LENGTHS, backward=False)
+def document_mask(m: ModuleType, n: int) -> Work:
+    def theirs(documents: Tensor) -> Tensor:
+        same = documents[:, None, :, None] == documents[:, None, None, :]
+        return same.tril() & (documents >= 0)[:, None, :, None]
+
+    return Work(m.document_mask, theirs, ((torch.rand(16, n) < 0.1).cumsum(1),))
