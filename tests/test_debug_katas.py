@@ -22,6 +22,11 @@ ANY = {  # what it does, the check that it fails, and the sentence
 }
 Q = "q, k, v = torch.randn(3, 2, 5, 12)"
 X = "x, c, d = torch.randn(2, 5, 12), program.Cache(5), program.Cache(5)"
+TRAINERS = (
+    "a = program.Model(9, 4); b = copy.deepcopy(a); work = [torch.randint(1, 9, (2, 6)), torch.randint(1, 9, (1, 3))]; "
+    "theirs, mine = program.Trainer(a, 0.1, 2, 8), Trainer(b, 0.1, 2, 8)"
+)
+STATES = "a.parameters(), b.parameters()"
 TABLE = "lambda ids, cache: torch.eye(6).mul(5)[ids].roll(1, -1), torch.tensor([[2, 3]]), 4"
 OWN = {
     "debug_lm": {
@@ -64,6 +69,28 @@ OWN = {
             "handed_out", HANDED_OUT,
         ),
     },
+    "debug_trainer": {
+        "reads the program": ("assert program.rate.__code__", "the_solution", "a test may not read the program"),
+        "looks at types": (f"{TRAINERS}; assert isinstance(theirs.update(work), float)", "handed_out", HANDED_OUT),
+        "compares the program with itself": (
+            f"{TRAINERS}; assert theirs.update(work) == program.Trainer(b, 0.1, 2, 8).update(work)", "handed_out",
+            HANDED_OUT,
+        ),
+        "wants equal floats": (
+            f"{TRAINERS}; assert theirs.update(work) == mine.update(work)", "sums_and", "it rests on exact equality",
+        ),
+        "wants equal weights": (
+            f"{TRAINERS}; theirs.update(work); mine.update(work); assert all(map(torch.equal, {STATES}))", "sums_and",
+            "it rests on exact equality",
+        ),
+        "takes a private name": (
+            f"{TRAINERS}; assert theirs.optimizer", "no_optimizer", "it rests on the private name `optimizer`",
+        ),
+        "trains without a stop": (
+            f"{TRAINERS}; pairs = [(theirs.update(work), mine.update(work)) for _ in range(4)]; "
+            "assert all(abs(a - b) < 1e-4 for a, b in pairs)", "planted", PLANTED,
+        ),
+    },
 }  # fmt: skip
 BAD = [(name, what) for name, own in OWN.items() for what in ANY | own]
 
@@ -100,7 +127,10 @@ def mended(name: str, source: str, graded: Grade) -> list[str]:
     return [remark for remark in verdict.remarks if "mended" in remark or "otherwise" in remark]
 
 
-@pytest.mark.parametrize("name", ["debug_lm", pytest.param("debug_decoding", marks=pytest.mark.proof)])
+OTHERS = [pytest.param(name, marks=pytest.mark.proof) for name in OWN if name != "debug_lm"]
+
+
+@pytest.mark.parametrize("name", ["debug_lm", *OTHERS])
 def test_mended_bugs_are_counted_and_none_is_named(name: str, graded: Grade) -> None:
     (_, source), *_ = with_bugs(name, 2)
     assert mended(name, source, graded) == ["2 of 4 mended"]
