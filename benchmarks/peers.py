@@ -1048,6 +1048,8 @@ def loss(m: ModuleType, n: int) -> Work:
 
     x, y = torch.randn(16 * n, 32), torch.randint(2, (16 * n,)).float()
     return Work(lambda *inputs: m.loss(*inputs, 0.01), theirs, (x, y, torch.randn(32), torch.tensor(0.5)))
+
+
 @peer("packing", "a comparison, tril and where documents are real", LENGTHS, backward=False)
 def document_mask(m: ModuleType, n: int) -> Work:
     def theirs(documents: Tensor) -> Tensor:
