@@ -53,6 +53,7 @@ REASONS: dict[str, str] = {
     "paged_attention": _SCORES,
     "int8_linear": "x is quantized by the kata's own function, which makes quotients",
     "group_advantages": "casts that half precision needs",
+    "distillation_loss": "microseconds at few tokens: casts, and a `where` for what is ignored",
 }
 
 
@@ -1057,3 +1058,13 @@ def document_mask(m: ModuleType, n: int) -> Work:
         return same.tril() & (documents >= 0)[:, None, :, None]
 
     return Work(m.document_mask, theirs, ((torch.rand(16, n) < 0.1).cumsum(1),))
+
+
+@peer("distillation", "F.kl_div and F.cross_entropy")
+def distillation_loss(m: ModuleType, n: int) -> Work:
+    def theirs(student: Tensor, teacher: Tensor, targets: Tensor) -> Tensor:
+        log_q, log_p = F.log_softmax(student / 2.0, dim=-1), F.log_softmax(teacher.detach() / 2.0, dim=-1)
+        soft = F.kl_div(log_q, log_p, reduction="batchmean", log_target=True)
+        return 0.5 * 4.0 * soft + 0.5 * F.cross_entropy(student, targets)
+
+    return Work(m.distillation_loss, theirs, (*torch.randn(2, n, 2048), ids(2048, n)))

@@ -77,3 +77,24 @@ def test_lm_loss_has_its_known_values() -> None:
     ours = solution("lm_loss").lm_loss
     found = [ours(logits, ids), ours(logits, ids, learnt), ours(logits, ids, learnt, 4)]
     assert torch.allclose(torch.stack(found), torch.tensor([1.02009, 0.83699, 0.41849]), atol=1e-5)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 4.0])
+def test_distillation_is_torchs_kl_div_and_cross_entropy_of_kept_rows(temperature: float) -> None:
+    student, teacher, targets = normal(4, 5, 7) * 3, normal(4, 5, 7, seed=2) * 3, integers(7, 4, 5)
+    targets[1, 2:] = -100
+    kept = targets != -100
+
+    def theirs(dtype: torch.dtype) -> torch.Tensor:
+        log_q, log_p = ((x[kept].to(dtype) / temperature).log_softmax(-1) for x in (student, teacher))
+        soft = F.kl_div(log_q, log_p, reduction="batchmean", log_target=True)
+        return (0.3 * temperature**2 * soft + 0.7 * F.cross_entropy(student[kept].to(dtype), targets[kept]))[None]
+
+    ours = solution("distillation").distillation_loss
+    agree(theirs, lambda dtype: ours(student.to(dtype), teacher.to(dtype), targets, temperature, 0.3)[None])
+
+
+def test_distillation_has_its_known_value() -> None:
+    logits = torch.tensor([0.0, 0.0]), torch.tensor([2.0, 0.0])
+    found = solution("distillation").distillation_loss(*logits, torch.tensor(0))
+    assert torch.allclose(found, torch.tensor(0.5685), atol=5e-5)
