@@ -116,7 +116,7 @@ class TestMultiHeadLatentAttention(SoftmaxContract, NormedContract, ModuleContra
         "another_theta": {"theta": 50.0, "seq": 9},
         "a_large_eps": {"eps": 0.5},
     }
-    hard_cases = {"very_large_scores": {"q_proj": 3000.0}}
+    hard_cases = {"very_large_scores": {"q_proj": 3000.0}, "latents_as_small_as_eps": {"kv_down": 0.002}}
     representative = ("a_batch", "more_rope_than_nope")
     more_shapes = {
         "one_token": {"seq": 1},
