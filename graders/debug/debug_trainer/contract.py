@@ -17,6 +17,7 @@ KEPT = ("test_values_match_the_definition", "test_holds_exactly_the_parameters_o
 GIVEN = "the program is given: it is mended and not written"
 OFF = {check: GIVEN for check in dir(ModuleContract) if check.startswith("test_") and check not in KEPT}
 SETTINGS = {"max_lr": 0.05, "warmup": 2, "total": 7, "max_norm": 100.0, "weight_decay": 0.0}
+DEFAULTS = {"max_norm": 1.0, "weight_decay": 0.1}
 UNEVEN = (((9, 7), (3,)), ((2, 4), (8,), (5, 5)), ((6, 2),), ((9,), (2, 2, 3), (4,)))  # lengths of rows, by microbatch
 EVEN = (((4,), (4,)), ((6, 2), (4, 4)), ((3,), (3,), (3,)), ((5, 2), (2, 5)))  # as many targets in each
 SINGLE = (((9, 7),), ((3,),), ((2, 4, 6),), ((8,),))
@@ -148,7 +149,7 @@ class TestModel(ModuleContract):
 
     @core
     def test_a_new_trainer_goes_on_from_a_snapshot(self, attempt: Attempt, draw: Draw) -> None:
-        self.follow(attempt, draw, SINGLE, "a new trainer goes on as if nothing had stopped", loads=1, max_norm=0.1)
+        self.follow(attempt, draw, SINGLE, "a new trainer goes on as if nothing had stopped", loads=1, **DEFAULTS)
 
     @core
     def test_a_snapshot_stays_as_it_is(self, attempt: Attempt, draw: Draw) -> None:
@@ -186,7 +187,8 @@ class TestModel(ModuleContract):
     def trainer(self, attempt: Attempt, module: Module, settings: dict[str, Any]) -> Remote:
         """A trainer of this model, kept in the worker."""
         module.outline()  # what waits for the model is done
-        return attempt.Trainer.keep(module.target, **settings)
+        stated = {name: value for name, value in settings.items() if DEFAULTS.get(name) != value}
+        return attempt.Trainer.keep(module.target, **stated)
 
     @staticmethod
     def ask(attempt: Attempt, module: Module, target: Any, *args: Any, method: str = "") -> Any:

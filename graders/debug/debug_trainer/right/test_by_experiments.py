@@ -18,7 +18,6 @@ def test(program):
     start, rows = make(), [torch.randint(1, 15, (1, n)) for n in (9, 3, 2, 6)]
     together = [nn.utils.rnn.pad_sequence([r[0] for r in rows], batch_first=True)]
 
-    # however it is cut: the same curve, the same end
     cuts = [[rows, together, rows[::-1], rows], [together] * 4]
     (a, wa), (b, wb) = (train(start, work, 0.05, 2, 9, 0.2) for work in cuts)
     assert max(abs(x - y) for x, y in zip(a, b)) < 1e-3 and (wa - wb).abs().max() < 1e-3
