@@ -136,17 +136,17 @@ WRONG = {
 def judged(tmp_path_factory: pytest.TempPathFactory, server: ForkServer) -> Callable[[str], Verdict]:
     """The verdict on the made-up kata's master, with another body of `softplus`."""
     root = tmp_path_factory.mktemp("made-up")
-    for folder, file, text in (("solutions", "made.py", MASTER), ("graders", "made/contract.py", GRADER)):
+    for folder, file, text in (("solutions", "arrays.py", MASTER), ("graders", "arrays/contract.py", GRADER)):
         path = root / folder / "basics" / file
         path.parent.mkdir(parents=True)
         path.write_text(text)
-    kata = catalog.katas(root)["made"]
+    kata = catalog.katas(root)["arrays"]
 
     def judge(body: str) -> Verdict:
         line = "    return scale * np.logaddexp(np.zeros((), x.dtype), x)"
         assert line in MASTER
         source = MASTER.replace(line, body) if body else MASTER
-        return run([Entry(kata, source, "made.py", "")], Options(SEED, diagnose=False), server)[0]
+        return run([Entry(kata, source, "arrays.py", "")], Options(SEED, diagnose=False), server)[0]
 
     return judge
 

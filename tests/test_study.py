@@ -209,10 +209,10 @@ def test_a_kata_takes_one_line_of_the_list_and_a_track_has_a_bar(tmp_path, monke
     tracks = {kata.track for kata in catalog.katas().values()}
     assert lines.index(next(line for line in lines if tally in line)) == 1 + len(tracks) + COUNT + 1
     if columns > 40:
-        assert "basics                ━━━━" in next(line for line in lines if line.startswith("basics"))
+        assert "basics                  ━━━━" in next(line for line in lines if line.startswith("basics"))
         assert "6 of 6" in shown
     if columns == 80:
-        assert "  causal_attention    Causal self-attention wi…      3   25  passed" in shown
+        assert "  causal_attention      Causal self-attention …      3   25  passed" in shown
 
 
 def test_each_hint_is_one_more_until_there_are_no_more(kata, capsys):

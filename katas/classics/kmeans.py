@@ -1,8 +1,7 @@
 # %% [markdown]
 # # k-means
 #
-# $$a_i = \operatorname*{argmin}_j \lVert x_i - c_j \rVert^2, \qquad
-# c_j = \frac{1}{|\{i : a_i = j\}|} \sum_{i : a_i = j} x_i$$
+# $$a_i = \mathrm{argmin}_j \lVert x_i - c_j \rVert^2, \qquad c_j = \mathrm{mean}(x_i \mid a_i = j)$$
 #
 # Lloyd's algorithm groups points around `k` centroids: codebooks of quantizers, lists of a retrieval index.
 #

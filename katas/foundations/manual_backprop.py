@@ -1,11 +1,11 @@
 # %% [markdown]
 # # Backpropagation by hand
 #
-# $$\frac{\partial L}{\partial x} = \frac{1}{\sigma} \left( g - \overline{g} - \hat{x} \, \overline{g \odot \hat{x}}
-# \right), \qquad \hat{x} = \frac{x - \overline{x}}{\sigma}, \quad g = w \odot \frac{\partial L}{\partial y}$$
+# $$\frac{\partial L}{\partial x} = \frac{1}{\sigma} \big( g - \mathrm{mean}(g) - \hat{x} \cdot \mathrm{mean}(g \odot
+# \hat{x}) \big), \qquad \hat{x} = \frac{x - \mu}{\sigma}, \quad g = w \odot \frac{\partial L}{\partial y}$$
 #
-# Three layers without autograd. The formula is the backward of layer norm, $y = w \odot \hat{x} + b$, where a bar is
-# the mean over the last axis.
+# Three layers without autograd. The formula is the backward of layer norm, $y = w \odot \hat{x} + b$, with
+# means over the last axis.
 #
 # **Write** in NumPy alone
 #

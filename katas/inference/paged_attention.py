@@ -2,7 +2,7 @@
 # # Paged attention
 #
 # $$o_b = \mathrm{softmax}\!\left(\frac{q_b\, K_b^\top}{\sqrt{d}}\right) V_b, \qquad
-# \mathrm{slot}(b, t) = \mathrm{table}\left[b, \lfloor t / P \rfloor\right] P + t \bmod P$$
+# \mathrm{slot}_b(t) = P \cdot \mathrm{table}_{b, \lfloor t / P \rfloor} + t - P \lfloor t / P \rfloor$$
 #
 # The KV cache of all sequences lies in one pool of pages of $P$ tokens, and a block table lists the pages of each
 # sequence in order. **Write**

@@ -13,11 +13,11 @@
 # %% [markdown]
 # # Backpropagation by hand
 #
-# $$\frac{\partial L}{\partial x} = \frac{1}{\sigma} \left( g - \overline{g} - \hat{x} \, \overline{g \odot \hat{x}}
-# \right), \qquad \hat{x} = \frac{x - \overline{x}}{\sigma}, \quad g = w \odot \frac{\partial L}{\partial y}$$
+# $$\frac{\partial L}{\partial x} = \frac{1}{\sigma} \big( g - \mathrm{mean}(g) - \hat{x} \cdot \mathrm{mean}(g \odot
+# \hat{x}) \big), \qquad \hat{x} = \frac{x - \mu}{\sigma}, \quad g = w \odot \frac{\partial L}{\partial y}$$
 #
-# Three layers without autograd. The formula is the backward of layer norm, $y = w \odot \hat{x} + b$, where a bar is
-# the mean over the last axis.
+# Three layers without autograd. The formula is the backward of layer norm, $y = w \odot \hat{x} + b$, with
+# means over the last axis.
 #
 # **Write** in NumPy alone
 #
@@ -171,7 +171,7 @@ def cross_entropy_backward(
 # the logarithm divides by $p$, which is 0 in float32 from about 104 below the largest logit on.
 #
 # **Numbers.** The maximum is subtracted before the exponential. The variance is that of centered rows: with a mean of
-# 300 and a spread of 1, $\overline{x^2} - \overline{x}^2$ takes 90,000 from 90,001, where neighboring float32 numbers
+# 300 and a spread of 1, $E[x^2] - E[x]^2$ takes 90,000 from 90,001, where neighboring float32 numbers
 # are 0.008 apart.
 #
 # **What it costs.** The backward of linear is two products of the forward's size, so twice its FLOPs. That of layer
