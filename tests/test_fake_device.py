@@ -9,8 +9,11 @@ import pytest
 
 from dojo.content import catalog
 
+UNTIED = {
+    "gpt2"
+}  # a module that is moved to the fake device gets parameters of its own for each name, so none are tied
 TRACKS = {
-    kata.track: [each.name for each in catalog.katas().values() if each.track == kata.track]
+    kata.track: [each.name for each in catalog.katas().values() if each.track == kata.track and each.name not in UNTIED]
     for kata in catalog.katas().values()
 }
 

@@ -102,7 +102,10 @@ class TestModel(ModuleContract):
         with self.case_context(attempt, f"rows of 7, 3 and 5 tokens: ids={ids.tolist()}", made):
             module, right = self.ready(attempt, made), of_targets(made.params, [ids])
             got = self.ask(attempt, module, "loss_sum", module.target, ids)
-            if not isinstance(got, (tuple, list)) or [type(each) in (Tensor, int, float) for each in got] != [True] * 2:
+            if (
+                not isinstance(got, (tuple, list))
+                or [isinstance(each, (Tensor, int, float)) for each in got] != [True] * 2
+            ):
                 fail("loss_sum gives a sum and a number", f"got {got!r:.200}")
             same_loss("loss_sum gives the sum of the losses", float(got[0]), right.sum())
             if float(got[1]) != len(right):

@@ -227,6 +227,6 @@ class TestLossScaler:
                         fail("train_step clears the gradients", f"one is left: {where}")
                 elif grads[which] is not None:
                     sentence = f"gradients are unscaled once: {where}"
-                    match(grad, grads[which], 1e-5 * (1 + grads[which].abs()), sentence, axes)
+                    match(grad.cpu(), grads[which], 1e-5 * (1 + grads[which].abs()), sentence, axes)
         expected = torch.tensor([scale for _, _, scale in exact], dtype=torch.float64)
         match(torch.tensor(got["scales"], dtype=torch.float64), expected, None, f"the scale: {told}", "step")

@@ -220,7 +220,7 @@ class TestDataLoader(GeneratorContract):
         for each in got:
             if each.dtype is not torch.int64 or list(each.shape) != shape:
                 fail(sentence, f"got {str(each.dtype).removeprefix('torch.')} {tuple(each.shape)}, not {tuple(shape)}")
-        return {name: each.tolist() for name, each in zip(("inputs", "labels"), got, strict=True)}
+        return {name: each.cpu().tolist() for name, each in zip(("inputs", "labels"), got, strict=True)}
 
     @staticmethod
     def text(state: Any) -> str:
