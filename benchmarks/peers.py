@@ -7,6 +7,7 @@ operation, its best form is written out here. `REASONS` says why a solution is s
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -29,7 +30,9 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(["scaled_dot_product_attention", "MultiHeadAttention", "MultiQueryAttention"], _SCORES),
     **dict.fromkeys(["GroupedQueryAttention", "CausalSelfAttention", "PreNormBlock", "PostNormBlock"], _SCORES),
     **dict.fromkeys(["EncoderLayer", "DecoderLayer", "TransformerEncoder", "Seq2SeqTransformer"], _SCORES),
-    **dict.fromkeys(["CachedAttention", "attention_with_sinks", "MultiHeadLatentAttention"], _SCORES),
+    **dict.fromkeys(
+        ["CachedAttention", "attention_with_sinks", "MultiHeadLatentAttention", "paged_attention"], _SCORES
+    ),
     **dict.fromkeys(["flash_attention", "attention_backward", "cross_entropy", "BatchNorm", "conv2d"], _FUSED),
     "window_mask": "three comparisons, spelled out, for one triangle less another",
     "KVCache": "microseconds: a view and its bounds",
@@ -50,9 +53,7 @@ REASONS: dict[str, str] = {
     "lm_loss": "microseconds at few tokens: labels are shifted in here",
     "quantize": "the peer is one fused kernel; here quotients are made, then rounded, then cast",
     "dequantize": "at few rows the views of groups count",
-    "paged_attention": _SCORES,
     "int8_linear": "x is quantized by the kata's own function, which makes quotients",
-    "group_advantages": "casts that half precision needs",
     "distillation_loss": "microseconds at few tokens: casts, and a `where` for what is ignored",
 }
 
@@ -512,21 +513,31 @@ def cross_entropy(m: ModuleType, n: int) -> Work:
     return Work(m.cross_entropy, F.cross_entropy, (torch.randn(n, 2048), ids(2048, n)))
 
 
+def backward_of(function: Callable[..., Tensor]) -> Callable[..., tuple[Tensor | None, ...]]:
+    """The gradients of what a function gives, its forward included."""
+
+    def run(*inputs: Tensor) -> tuple[Tensor | None, ...]:
+        leaves = [each.detach().requires_grad_() for each in inputs]
+        with torch.enable_grad():
+            function(*leaves).sum().backward()
+        return tuple(each.grad for each in leaves)
+
+    return run
+
+
 @peer("linear_cross_entropy", "F.linear_cross_entropy in chunks, forward and backward", LENGTHS, backward=False)
 def linear_cross_entropy(m: ModuleType, n: int) -> Work:
     options = nn.LinearCrossEntropyOptions(batch_chunk_size=32)
 
-    def both(function: Callable[..., Tensor], **more: Any) -> Callable[..., Any]:
-        def run(hidden: Tensor, weight: Tensor, targets: Tensor) -> Any:
-            leaves = [each.detach().requires_grad_() for each in (hidden, weight)]
-            with torch.enable_grad():
-                function(*leaves, targets, **more).backward()
-            return tuple(each.grad for each in leaves)
+    targets = ids(4096, n)
 
-        return run
+    def ours(hidden: Tensor, weight: Tensor) -> Tensor:
+        return m.linear_cross_entropy(hidden, weight, targets, chunk_size=32)
 
-    ours, theirs = both(m.linear_cross_entropy, chunk_size=32), both(F.linear_cross_entropy, options=options)
-    return Work(ours, theirs, (torch.randn(n, 128), torch.randn(4096, 128) / 11, ids(4096, n)))
+    def theirs(hidden: Tensor, weight: Tensor) -> Tensor:
+        return F.linear_cross_entropy(hidden, weight, targets, options=options)
+
+    return Work(backward_of(ours), backward_of(theirs), (torch.randn(n, 128), torch.randn(4096, 128) / 11))
 
 
 @peer("lm_loss", "F.cross_entropy with ignore_index", LENGTHS)
@@ -586,20 +597,25 @@ def DataLoader(m: ModuleType, n: int) -> Work:  # noqa: N802
     return Work(lambda: next(ours), theirs, alike=False)
 
 
+def with_gradients(n: int) -> list[nn.Parameter]:
+    """Eight parameters `(n, n)` after a backward."""
+    found = [nn.Parameter(torch.randn(n, n)) for _ in range(8)]
+    for each in found:
+        each.grad = torch.randn_like(each)
+    return found
+
+
 @peer("adamw", "torch.optim.AdamW(foreach=True)", LENGTHS, backward=False)
 def AdamW(m: ModuleType, n: int) -> Work:  # noqa: N802
     def stepping(make: Callable[..., torch.optim.Optimizer], **more: bool) -> Callable[[], Any]:
-        found = [nn.Parameter(torch.randn(n, n)) for _ in range(8)]
-        for each in found:
-            each.grad = torch.randn_like(each)
-        return make(found, **more).step
+        return make(with_gradients(n), **more).step
 
     return Work(stepping(m.AdamW), stepping(torch.optim.AdamW, foreach=True), alike=False)
 
 
 @peer("checkpointing", "torch.utils.checkpoint without reentrance, forward and backward", LENGTHS, backward=False)
 def checkpoint(m: ModuleType, n: int) -> Work:
-    from torch.utils.checkpoint import checkpoint as theirs
+    from torch.utils.checkpoint import checkpoint as library
 
     weight = torch.randn(256, 256) / 16
 
@@ -608,25 +624,14 @@ def checkpoint(m: ModuleType, n: int) -> Work:
             x = torch.tanh(x @ weight)
         return x
 
-    def both(function: Callable[..., Tensor]) -> Callable[[Tensor], Any]:
-        def run(x: Tensor) -> Any:
-            with torch.enable_grad():
-                leaf = x.detach().requires_grad_()
-                function(block, leaf).sum().backward()
-            return leaf.grad
-
-        return run
-
-    return Work(both(m.checkpoint), both(partial(theirs, use_reentrant=False)), (torch.randn(n, 256),))
+    ours, theirs = partial(m.checkpoint, block), partial(library, block, use_reentrant=False)
+    return Work(backward_of(ours), backward_of(theirs), (torch.randn(n, 256),))
 
 
 @peer("mixed_precision", "torch.amp.GradScaler, which has a kernel of its own", LENGTHS, backward=False)
 def LossScaler(m: ModuleType, n: int) -> Work:  # noqa: N802
     def stepping(scaler: Any) -> Callable[[], Any]:
-        found = [nn.Parameter(torch.randn(n, n)) for _ in range(8)]
-        for each in found:
-            each.grad = torch.randn_like(each)
-        optimizer = torch.optim.SGD(found, lr=0.0)
+        optimizer = torch.optim.SGD(with_gradients(n), lr=0.0)
 
         def step() -> None:
             scaler.scale(torch.ones(()))
@@ -680,9 +685,7 @@ def average_gradients(m: ModuleType, n: int) -> Work:
             grad.copy_(part)
 
     def averaging(average: Callable[..., None]) -> Callable[[], None]:
-        found = [nn.Parameter(torch.randn(n, n)) for _ in range(8)]
-        for each in found:
-            each.grad = torch.randn_like(each)
+        found = with_gradients(n)
         return lambda: average(found, Two(), 3)
 
     return Work(averaging(m.average_gradients), averaging(megatron), alike=False)

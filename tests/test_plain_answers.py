@@ -169,7 +169,7 @@ def test_a_model_with_a_cache_gives_what_the_whole_text_gives(in_place: bool) ->
     whole, _ = drivers.CausalModel(WEIGHTS)(ids, positions, mask)
     padded = torch.tensor([[6, 6, 3, 1, 4, 1, 5]])
 
-    def decode(model: Any, start: int) -> list[Tensor]:
+    def decode(model: Any, start: int) -> list[torch.Tensor]:
         seen, places = padded != 6, torch.tensor([[0, 0, 0, 1, 2, 3, 4]])
         first, cache = model(padded[:, :start], places[:, :start], seen[:, :start], None)
         second, after = model(padded[:, start:], places[:, start:], seen, cache)

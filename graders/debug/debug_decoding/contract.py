@@ -213,11 +213,6 @@ def _drawn(d: Draw, chances: list[float] | None, end: bool) -> tuple[float, int]
 
 
 class Testtest(CandidateTest):
-    holds = {
-        "Fix": ("test_the_fix",),
-        "Right programs": ("test_accepts", "test_answers", "test_takes"),
-        "Wrong programs": ("test_rejects",),
-    }
     planted = (
         "cache off by one",
         "positions counted from 0 in each call",

@@ -192,11 +192,6 @@ class TestMiniGPT(ModuleContract):
 
 
 class Testtest(CandidateTest):
-    holds = {
-        "Fix": ("test_the_fix",),
-        "Right programs": ("test_accepts", "test_answers", "test_takes"),
-        "Wrong programs": ("test_rejects",),
-    }
     planted = ("scale by d_model", "heads merged without transpose", "positions counted from 1", "zero_grad missing")
     but = ("no mask at all", "scale without the root")  # others of their kinds stand for them
 

@@ -214,11 +214,6 @@ def same_loss(sentence: str, got: Any, expected: Tensor) -> None:
 
 
 class Testtest(CandidateTest):
-    holds = {
-        "Fix": ("test_the_fix",),
-        "Right programs": ("test_accepts", "test_answers", "test_takes"),
-        "Wrong programs": ("test_rejects",),
-    }
     planted = (
         "mean of the microbatches' means",
         "schedule stepped for each microbatch",

@@ -72,6 +72,11 @@ class CandidateTest:
     """What is asked of a test. The checks of a grading find it as they find the contracts of tensors."""
 
     name: ClassVar[str] = "test"
+    holds: ClassVar[dict[str, tuple[str, ...]]] = {
+        "Fix": ("test_the_fix",),
+        "Right programs": ("test_accepts", "test_answers", "test_takes"),
+        "Wrong programs": ("test_rejects",),
+    }
     planted: ClassVar[tuple[str, ...]] = ()
     but: ClassVar[tuple[str, ...]] = ()
     kata: ClassVar[Kata]
