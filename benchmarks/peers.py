@@ -54,6 +54,7 @@ REASONS: dict[str, str] = {
     "quantize": "the peer is one fused kernel; here quotients are made, then rounded, then cast",
     "dequantize": "at few rows the views of groups count",
     "int8_linear": "x is quantized by the kata's own function, which makes quotients",
+    "loss": "microseconds: the penalty, and labels whose shape is checked and dtype cast",
     "distillation_loss": "microseconds at few tokens: casts, and a `where` for what is ignored",
 }
 
