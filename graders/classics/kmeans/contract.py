@@ -98,6 +98,13 @@ class TestKmeans(Contract):
     timed_scale = (0.99, 1.01)
     time_limit = 8.0
 
+    # One iteration, for with more some end early, where nothing moves any more.
+    growth = {
+        "n": lambda d, n: TestKmeans.call(d, n=n, iterations=1),
+        "k": lambda d, n: TestKmeans.call(d, k=n, iterations=1),
+        "d": lambda d, n: TestKmeans.call(d, d=n, iterations=1),
+    }
+
     @classmethod
     def call(
         cls, draw: Draw, n: int = 30, k: int = 4, d: int = 2, iterations: int = 3, empty: Any = (), apart: bool = False
