@@ -36,7 +36,7 @@ def test_logistic_regression_is_torchs_sgd() -> None:
 
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_kmeans_is_scikit_learns(seed: int) -> None:
-    cluster = pytest.importorskip("sklearn.cluster")
+    cluster = pytest.importorskip("sklearn.cluster", reason="scikit-learn is part of the test extra")
     points = normal(200, 3, seed=seed) * 2
     first = points[:5]
     found = cluster.KMeans(5, init=first.numpy(), n_init=1, max_iter=4, tol=0, algorithm="lloyd").fit(points.numpy())
