@@ -442,30 +442,35 @@ def test_a_grading_changes_nothing_that_git_tracks(tmp_path):
     assert git(project, "status", "--short") == ""
 
 
-def test_what_is_no_file_in_the_place_of_a_kata_is_told_in_a_sentence(tmp_path):
+@pytest.mark.parametrize(
+    "what", ["folder", *(pytest.param(each, marks=pytest.mark.proof) for each in ("link", "text"))]
+)
+def test_what_is_no_file_in_the_place_of_a_kata_is_told_in_a_sentence(what, tmp_path):
     project = copy_of_project(tmp_path / "mine")
     stub = project / "katas" / "basics" / "softmax.py"
     home = {"DOJO_HOME": str(tmp_path / "home")}
     text = stub.read_bytes()
     stub.unlink()
-    for make, told in (
-        (stub.mkdir, "katas/basics/softmax.py is a folder, where a file belongs: move it away"),
-        (lambda: stub.symlink_to("gone.py"), "katas/basics/softmax.py is a link to gone.py, which is not there"),
-        (lambda: stub.write_bytes(text + b"# \xe9\n"), "katas/basics/softmax.py is not UTF-8 text (byte "),
-    ):
-        make()
-        for words in (["grade"], ["watch"], ["reset"], ["sync"], ["hint"], ["history"]):
-            if stub.is_file() and words != ["grade"]:
-                continue  # what is not UTF-8 is kept and replaced, or not read at all
-            said = called_from(project, *words, "softmax", **home)
-            assert said.returncode in (1, 2)
-            assert told in said.stderr, said
-            assert "Traceback" not in said.stderr
-        for words in (["list"], ["next", "--count", "9"], ["report"], ["build", "--check"], []):
-            said = called_from(project, *words, **home)
-            assert "Traceback" not in said.stderr, said
-            assert "softmax" in said.stdout or words in (["report"], [])
-        stub.rmdir() if stub.is_dir() else stub.unlink()
+    make, told = {
+        "folder": (stub.mkdir, "katas/basics/softmax.py is a folder, where a file belongs: move it away"),
+        "link": (
+            lambda: stub.symlink_to("gone.py"),
+            "katas/basics/softmax.py is a link to gone.py, which is not there",
+        ),
+        "text": (lambda: stub.write_bytes(text + b"# \xe9\n"), "katas/basics/softmax.py is not UTF-8 text (byte "),
+    }[what]
+    make()
+    for words in (["grade"], ["watch"], ["reset"], ["sync"], ["hint"], ["history"]):
+        if stub.is_file() and words != ["grade"]:
+            continue  # what is not UTF-8 is kept and replaced, or not read at all
+        said = called_from(project, *words, "softmax", **home)
+        assert said.returncode in (1, 2)
+        assert told in said.stderr, said
+        assert "Traceback" not in said.stderr
+    for words in (["list"], ["next", "--count", "9"], ["report"], ["build", "--check"], []):
+        said = called_from(project, *words, **home)
+        assert "Traceback" not in said.stderr, said
+        assert "softmax" in said.stdout or words in (["report"], [])
 
 
 @pytest.mark.parametrize("folder", [ROOT, ROOT / "graders" / "basics"])

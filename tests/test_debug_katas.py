@@ -133,7 +133,6 @@ OTHERS = [pytest.param(name, marks=pytest.mark.proof) for name in OWN if name !=
 @pytest.mark.parametrize("name", ["debug_lm", *OTHERS])
 def test_mended_bugs_are_counted_and_none_is_named(name: str, graded: Grade) -> None:
     (_, source), *_ = with_bugs(name, 2)
-    assert mended(name, source, graded) == ["2 of 4 mended"]
     # what stands otherwise than it was handed out is told by what it does
     assert mended(name, source.replace("    return ", "    return   ").replace(" = ", "  =  "), graded) == [
         "2 of 4 mended"

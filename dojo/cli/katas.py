@@ -16,9 +16,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dojo.cli.selection import check_files
-from dojo.content import catalog, master
+from dojo.cli.selection import check_files, check_stage
+from dojo.content import catalog, files, master, stages, sync
 from dojo.content.catalog import ROOT, Kata, Trouble, typed
+from dojo.grading.options import read
 from dojo.practice import lesson, progress
 from dojo.practice.database import Unreadable
 from dojo.practice.schedule import plans
@@ -114,21 +115,49 @@ def show_beginning(kata: Kata) -> None:
     print("\n" + "".join(f"  {step:{width}}  {what}\n" for step, what in steps.items()), flush=True)
 
 
-def show_statement(kata: Kata, contract: bool = False) -> int:
-    """Print what the kata asks for and where it is written, or the contract that it is held to."""
-    topics = master.contract(kata)
+def show_statement(kata: Kata, contract: bool = False, number: int | None = None) -> int:
+    """Print what the kata asks for and where it is written, or the contract that it is held to; or those of a stage."""
+    asked = stages.of(kata)[number - 1 : number] if number else ()
+    topics = master.topics_of(asked[0].contract) if asked else master.contract(kata)
     if contract:
         bullets = "\n".join(f"- {each}" for each in topics.values())
         one_part = f"The statement of {kata.name} is in one part: `{typed(f'show {kata.name}')}` shows all of it."
         page = f"# {kata.title}: the contract\n\n{bullets}\n\n{master.HOUSE_RULES}" if topics else one_part
         Screen(sys.stdout).markdown(page, paged=True)
         return 0
-    insists = f"`{typed(f'show {kata.name} --contract')}` says what a reviewer would insist on: {', '.join(topics)}. "
+    which = f"{kata.name} --stage {number}" if number else kata.name
+    insists = f"`{typed(f'show {which} --contract')}` says what a reviewer would insist on: {', '.join(topics)}. "
+    if asked:
+        Screen(sys.stdout).markdown(f"{asked[0].prompt}\n\n{insists if topics else ''}", paged=True)
+        return 0
     after = (
         f"{insists if topics else ''}Level {kata.level}, {kata.minutes} minutes. Write it in `{kata.say(kata.stub)}`. "
         f"`{typed(f'grade {kata.name}')}` grades it; `{typed(f'hint {kata.name}')}` helps a little."
     )
+    if count := len(stages.of(kata)):
+        after += f" It has {count} stages: `{typed(f'stage {kata.name}')}` opens the next one in your file."
     Screen(sys.stdout).markdown(f"{master.ask(kata)}\n\n{after}", paged=True)
+    return 0
+
+
+def open_stage(kata: Kata) -> int:
+    """Open the next stage in the user's file, which keeps all that stands in it, and print its prompt."""
+    check_stage([kata])
+    if message := sync.sync(kata, opened=True):
+        print(filled(message, sys.stderr), file=sys.stderr)
+    source, count = read(kata.stub), len(stages.of(kata))
+    number = stages.open_in(kata, source) + 1
+    if number > count:
+        print(
+            filled(f"all {count} stages are open in {kata.say(kata.stub)}: `{typed(f'grade {kata.name}')}`", sys.stdout)
+        )
+        return 1
+    files.keep(kata.home / "kept", kata.stub, kata.stub.read_bytes())
+    files.write_atomic(kata.stub, stages.opened(kata, source, number))
+    sync.sync(kata, "script", opened=True)
+    Screen(sys.stdout).markdown(stages.of(kata)[number - 1].prompt)
+    where = f"Stage {number} of {count} is open in {kata.say(kata.stub)}; what you wrote stands as it was."
+    print(filled(f"\n{where} `{typed(f'grade {kata.name}')}` grades all that is open.", sys.stdout))
     return 0
 
 

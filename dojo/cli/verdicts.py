@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dojo.cli.selection import check_files
+from dojo.cli.selection import check_files, check_stage
 from dojo.content import catalog, files, sync
 from dojo.content.catalog import Kata, Trouble, typed
 from dojo.grading.options import Entry, Options, fresh_seed, read
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 def grade(args: argparse.Namespace, judge: JudgeProcess | JudgeHere) -> int:
     """Have the judge grade what the command line names; the exit status is 0 if all that was asked passes, else 1."""
     katas = _katas(args)
+    if args.stage:
+        check_stage(katas, args.stage)
     entries = [_entry(kata, args) for kata in katas]
     screen = Screen(sys.stderr if _piped(args) else sys.stdout)
     try:
@@ -74,6 +76,7 @@ def _options(args: argparse.Namespace) -> Options:
         stop_at_first=args.exitfirst or args.pdb,
         debug=args.pdb,
         scripts=args.repro is not None,
+        stage=args.stage,
     )
 
 
@@ -108,6 +111,7 @@ def _say_help(entries: list[Entry], verdicts: list[Verdict]) -> None:
     for entry, verdict in zip(entries, verdicts, strict=True):
         if verdict.verdict in ("passed", "failed"):
             verdict.help = progress.aid(entry.kata, entry.source).words
+        verdict.remarks += progress.regressions(entry.kata, verdict)
 
 
 def _none_chosen(katas: list[Kata], args: argparse.Namespace) -> str:
@@ -209,7 +213,7 @@ def _others(folder: Path, kata: Kata) -> dict[str, str]:
 
 def _counts(args: argparse.Namespace) -> bool:
     """Whether this was a full grading of the user's own files, and may be remembered."""
-    part = args.tier or args.expression or args.exitfirst or args.pdb
+    part = args.tier or args.expression or args.exitfirst or args.pdb or args.stage
     return _own(args) and not (part or args.no_record)
 
 

@@ -31,7 +31,7 @@ STARTED_BY = "DOJO_STARTED_BY"  # the noxfile and the entry points say there wha
 TRACKS = (
     "basics", "positions", "attention", "feedforward", "blocks", "models", "accounting", "losses", "inference",
     "long_context", "optimisation", "training", "parallelism", "adaptation", "mixtures", "alignment", "tokens",
-    "foundations", "beyond", "classics", "debug",
+    "foundations", "beyond", "classics", "debug", "interviews",
 )  # fmt: skip
 
 
@@ -68,6 +68,7 @@ class Kata:
     builds_on: tuple[str, ...]
     sources: tuple[str, ...]
     root: Path = ROOT
+    opens_with: str = ""  # the kata whose stub is the program that one with stages begins with
 
     @property
     def master(self) -> Path:
@@ -195,6 +196,7 @@ def _read(path: Path, root: Path) -> Kata:
             builds_on=tuple(map(str, about.get("builds_on") or ())),
             sources=tuple(map(str, about.get("sources") or ())),
             root=root,
+            opens_with=str(about.get("opens_with") or ""),
         )
     except KeyError as missing:
         raise BrokenMaster(f"{path}: the header's `dojo:` block has no {missing}") from None

@@ -11,19 +11,15 @@ from __future__ import annotations
 
 import ast
 import dis
-import json
 import re
 import textwrap
 from collections import Counter
 from dataclasses import dataclass
 from types import CodeType
-from typing import TYPE_CHECKING
 
-from dojo.content import numbers
-from dojo.content.catalog import BrokenMaster, Kata
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from dojo.content import numbers, stages
+from dojo.content.catalog import BrokenMaster, Kata, named
+from dojo.content.cells import Cell, read_text, split
 
 BEGIN, HANDED_OUT, END = "### BEGIN SOLUTION", "### HANDED OUT", "### END SOLUTION"
 NOTEBOOK_ONLY = "active-ipynb"  # Jupytext's tag
@@ -56,33 +52,12 @@ class Question:
         return numbers.read(self.answer)
 
 
-@dataclass
-class Cell:
-    """One cell of a percent script: its `# %%` line, its lines, and where it stands in the file."""
-
-    marker: str
-    lines: list[str]
-    start: int
-
-    @property
-    def markdown(self) -> bool:
-        return "[markdown]" in self.marker
-
-    @property
-    def tags(self) -> list[str]:
-        found = re.search(r"tags=(\[[^]]*\])", self.marker)
-        return json.loads(found[1]) if found else []
-
-    @property
-    def prose(self) -> str:
-        """A markdown cell's text without its comment signs."""
-        return "\n".join(re.sub(r"^# ?", "", line) for line in self.lines).strip()
-
-
 def stub_text(kata: Kata) -> str:
     """The master without hints, solution cells and solution bodies. Needs no jupytext, for every grading asks it."""
     text = read_text(kata.master)
     cells = split(text)[1]
+    if stages.of(kata):
+        cells = stages.at_first(kata, cells, _handed_out(kata))
     scopes = _scopes(kata, text)
     kept: list[tuple[Cell, str]] = []
     for cell in cells:
@@ -90,7 +65,7 @@ def stub_text(kata: Kata) -> str:
             continue
         lines = cell.lines if cell.markdown else _without_solution(kata, cell, scopes)
         if "contract" in cell.tags:
-            lines = _folded(kata, cell)
+            lines = _folded(cell)
         if cell.markdown and not kept:
             lines = [*"\n".join(lines).rstrip().split("\n"), *_origins(kata)]
         if any(line.strip() for line in lines):
@@ -128,14 +103,20 @@ def explanation(kata: Kata) -> str:
 
 
 def ask(kata: Kata) -> str:
-    """What the kata asks for, in Markdown: all of a statement in one part."""
+    """What the kata asks for, in Markdown: all of a statement in one part; of one with stages the first of them."""
     cells = split(stub_text(kata))[1]
-    return next((cell.prose for cell in cells if cell.markdown), "")
+    first = next((cell.prose for cell in cells if cell.markdown), "")
+    return "\n\n".join([first, *(stage.prompt for stage in stages.of(kata)[:1])])
 
 
 def contract(kata: Kata) -> dict[str, str]:
     """What a reviewer would insist on: by topic a bullet in Markdown; nothing for a statement in one part."""
-    return {topic: text for topic, text in _bullets(_contract_text(kata)) if topic}
+    return topics_of(_contract_text(kata))
+
+
+def topics_of(text: str) -> dict[str, str]:
+    """The bullets of a contract, or of one stage's, by topic."""
+    return {topic: bullet for topic, bullet in _bullets(text) if topic}
 
 
 def statement(kata: Kata) -> str:
@@ -151,12 +132,19 @@ def statement_faults(kata: Kata) -> list[str]:
     first = next(cell.prose for cell in split(read_text(kata.master))[1] if cell.markdown)
     bullets = _bullets(text)
     topics = Counter(topic for topic, _ in bullets if topic)
-    limits = (
-        (words(first), ASK_WORDS, "words in the ask"),
-        (words(text), CONTRACT_WORDS, "words in the contract"),
-        (len(bullets), BULLETS, "bullets in the contract"),
-    )
+    parts = [(first, text, "")] if not stages.of(kata) else [(first, "", "")]
+    parts += [(stage.prompt, stage.contract, f" of stage {stage.number}") for stage in stages.of(kata)]
+    limits = [
+        each
+        for asked, held, where_of in parts
+        for each in (
+            (words(asked), ASK_WORDS, f"words in the ask{where_of}"),
+            (words(held), CONTRACT_WORDS, f"words in the contract{where_of}"),
+            (len(_bullets(held)), BULLETS, f"bullets in the contract{where_of}"),
+        )
+    ]
     faults = [f"{where}: {count} {what}, more than {most}" for count, most, what in limits if count > most]
+    faults += stages.faults(kata)
     untold = [each for topic, each in bullets if not topic]
     faults += [f"{where}: “{each[:40]}” opens with no topic, `- **One to three words.** …`" for each in untold]
     return faults + [
@@ -171,7 +159,7 @@ def words(text: str) -> int:
 
 def _contract_text(kata: Kata) -> str:
     cells = split(read_text(kata.master))[1]
-    return next((cell.prose for cell in cells if cell.markdown and "contract" in cell.tags), "")
+    return "\n\n".join(cell.prose for cell in cells if cell.markdown and "contract" in cell.tags)
 
 
 def _bullets(text: str) -> list[tuple[str, str]]:
@@ -304,30 +292,16 @@ def _without_imports(text: str) -> list[str]:
     return [ast.dump(node) for node in ast.parse(text).body if not isinstance(node, (ast.Import, ast.ImportFrom))]
 
 
-def read_text(path: Path) -> str:
-    """A script's text, as `decoded` gives it."""
-    return decoded(path.read_bytes())
-
-
-def decoded(content: bytes) -> str:
-    """A script's text with plain newlines and no byte order mark, whatever the editor made of them."""
-    return content.decode("utf-8-sig").replace("\r\n", "\n")
-
-
-def split(text: str) -> tuple[str, list[Cell]]:
-    """A percent script's YAML header and its cells."""
-    lines = text.split("\n")
-    fences = [n for n, line in enumerate(lines[:200]) if line.rstrip() == "# ---"]
-    start = fences[1] + 1 if len(fences) > 1 and fences[0] == 0 else 0
-    cells: list[Cell] = []
-    for number, line in enumerate(lines[start:], start):
-        if re.match(r"# ?%%(?!\w)", line):
-            cells.append(Cell(line.rstrip(), [], number + 1))
-        elif cells:
-            cells[-1].lines.append(line)
-        elif line.strip():
-            cells.append(Cell("# %%", [line], number))
-    return "\n".join(lines[:start]), cells
+def _handed_out(kata: Kata) -> list[Cell]:
+    """The code that a kata opens with: that of another one's stub, but for its test."""
+    if not kata.opens_with:
+        return []
+    cells = split(stub_text(named(kata.opens_with, kata.root)))[1]
+    return [
+        cell
+        for cell in cells
+        if not cell.markdown and NOTEBOOK_ONLY not in cell.tags and "def test(" not in "\n".join(cell.lines)
+    ]
 
 
 def _origins(kata: Kata) -> list[str]:
@@ -338,10 +312,11 @@ def _origins(kata: Kata) -> list[str]:
     return [*(["#", *lines] if lines else []), "#", f"# {HOUSE_RULES}"]
 
 
-def _folded(kata: Kata, cell: Cell) -> list[str]:
-    """The contract so that JupyterLab, and whatever else shows Markdown, folds it below its topics."""
+def _folded(cell: Cell) -> list[str]:
+    """A contract so that JupyterLab, and whatever else shows Markdown, folds it below its topics."""
     body = "\n".join(cell.lines).strip("\n").split("\n")
-    return [f"# <details><summary>Contract: {', '.join(contract(kata))}</summary>", "#", *body, "#", "# </details>"]
+    topics = ", ".join(topics_of(cell.prose))
+    return [f"# <details><summary>Contract: {topics}</summary>", "#", *body, "#", "# </details>"]
 
 
 def _grading(kata: Kata) -> tuple[Cell, str]:

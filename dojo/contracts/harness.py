@@ -41,6 +41,7 @@ class HouseRules:
     """
 
     name: ClassVar[str]
+    stage: ClassVar[int] = 0  # of a kata with stages: the first in which this holds
     axes: ClassVar[dict[str, str]]  # the names of the axes of each input and of the result; the signature's by default
     master: ClassVar[Path]
     signature: ClassVar[Signature]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dojo.content import build, master
+from dojo.content import build, cells, master
 from dojo.content.catalog import Kata, Trouble, typed
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Options:
     scripts: bool = False  # make a script of each failing call
     part: tuple[int, int] = (0, 1)  # (i, n): of the checks only every n-th, from the i-th on
     only: frozenset[str] | None = None  # of the checks only those of these names
+    stage: int | None = None  # of a kata with stages: grade so many of them; those that are open in its file if None
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def decoded(content: bytes, path: Path, name: str = "") -> str:
     """The text of an attempt whose file holds these bytes, and is called so in an error. Raises Trouble."""
     name = name or str(path)
     try:
-        return _script(content) if path.suffix.lower() == ".ipynb" else master.decoded(content)
+        return _script(content) if path.suffix.lower() == ".ipynb" else cells.decoded(content)
     except UnicodeDecodeError as error:
         raise Trouble(f"{name} is not UTF-8 text (byte {error.start}): save it as UTF-8") from None
     except build.NoNotebook as error:

@@ -22,14 +22,14 @@ from dojo.contracts.checks.candidate_test.contract import CandidateTest, by_kind
 from dojo.contracts.checks.candidate_test.trials import Trials
 from dojo.contracts.checks.tolerance import remembered
 from dojo.grading.options import chooser
-from dojo.grading.runner import OPTIONS, clocked, fails, name_of, of_a_test, run_check, tier_of, topic_of
+from dojo.grading.runner import OPTIONS, clocked, fails, name_of, of_a_test, run_check, stage_of, tier_of, topic_of
 from dojo.grading.telling.diagnosis import DIAGNOSABLE, Diagnosis
 from dojo.grading.telling.mended import left_in
 from dojo.grading.telling.sameness import same_failure
 from dojo.judge.proxy import Attempt
 from dojo.verdict.failures import Fault, happened, ours
 from dojo.verdict.page.heatmap import picture
-from dojo.verdict.screen.text import readable
+from dojo.verdict.screen.text import callable_of, readable
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class Subject:
     another: Callable[[str, str], Attempt]  # (source, filename) -> an attempt on the same fork server and device
     repeat: str  # the command line that grades this attempt again, less the check
     hunted: Hunted | None = None  # in a hunt that asks for a test
+    stages: int | None = None  # so many of the kata's are graded; all if None
     checks: dict[str, Check] = field(default_factory=dict)
     # All checks of the kata, those of other judges too, but for what is asked of its test.
     items: list[pytest.Function] = field(default_factory=list)
@@ -223,7 +224,7 @@ class GraderPlugin:
             own = [item for item in items if kata_of(item) == kata]
             self.places |= {item.nodeid: place for place, item in enumerate(own)}
         chosen = chooser(self.options.keyword)
-        kept = [item for item in items if self.options.tier in (None, tier_of(item))]
+        kept = [item for item in items if self.options.tier in (None, tier_of(item)) and self.asked(item)]
         kept = [item for item in kept if chosen(self.places[item.nodeid] + 1, name_of(item))]
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         self.every = [item for item in kept if isinstance(item, pytest.Function)]
@@ -234,6 +235,10 @@ class GraderPlugin:
             for item in kept[first::step]
             if only is None or {(name := name_of(item)), name.partition("[")[0]} & only
         ]
+
+    def asked(self, item: pytest.Item) -> bool:
+        """Whether a check is of a stage that is graded."""
+        return True
 
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
         self.run(pyfuncitem)  # in place of the one call that pytest would make
@@ -271,12 +276,17 @@ class Judging(GraderPlugin):
                 items += module.session.genitems(node)
         super().pytest_collection_modifyitems(config, items)
 
+    def asked(self, item: pytest.Item) -> bool:
+        """Whether a check is of a stage that is graded."""
+        most = self.subjects[kata_of(item)].stages
+        return most is None or stage_of(getattr(item, "cls", None)) <= most
+
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         for item in session.items:
             assert isinstance(item, pytest.Function)
             check = Check(name_of(item), tier_of(item), Outcome.GRADER_ERROR, place=self.places[item.nodeid])
-            check.topic = topic_of(item.cls, item.name)
+            check.topic, check.stage = topic_of(item.cls, item.name), stage_of(item.cls)
             ours("this check did not run to its end").ends(check)
             self.subjects[kata_of(item)].checks[item.nodeid] = check
         for item in self.every:
@@ -362,7 +372,7 @@ def kata_of(node: pytest.Item | pytest.Module) -> str:
 
 def other_default_of(item: pytest.Function, subject: Subject, fault: Fault) -> str:
     """Which argument that the failing call left out has another default in the attempt than in the master, in words."""
-    name = name_of(item).partition("::")[0].removeprefix("Test")
+    name = callable_of(name_of(item))
     if fault.failure.given is None or fault.outcome not in DIAGNOSABLE:
         return ""
     with suppress(SyntaxError):  # cells may hold what only a notebook understands

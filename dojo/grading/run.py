@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dojo.content import catalog
+from dojo.content import catalog, stages
 from dojo.content.master import is_untouched, names, read_text
 
 if TYPE_CHECKING:
@@ -58,6 +58,9 @@ def run(
         kata, attempt = entry.kata, make(entry.source, entry.label, entry.pickled_cells, entry.others)
         verdict = Verdict(kata.name, entry.label, "", [], options.device, str(torch.__version__), 0.0, options.seed)
         verdict.repeat, verdict.only = entry.repeat, options.tier
+        asked = stages.of(kata)
+        verdict.stages, verdict.part = len(asked), bool(asked and options.stage)
+        verdict.stage = min(options.stage or stages.open_in(kata, entry.source), len(asked))
         verdicts[kata.name] = verdict
         if is_untouched(kata, entry.source):
             verdict.verdict, verdict.message = "empty", f"write your answer in {entry.label}, then: {entry.repeat}"
@@ -65,7 +68,8 @@ def run(
             continue
         try:
             attempt.worker()
-            if missing := undefined(kata, attempt, ["test"] if entry.hunted else []):
+            more = [name for stage in asked[: verdict.stage] for name in stage.names]
+            if missing := undefined(kata, attempt, [*more, *(["test"] if entry.hunted else [])]):
                 raise Fault(Outcome.WRONG, Failure(Kind.PROMISE, what=missing))
         except Fault as fault:
             if options.debug:
@@ -77,7 +81,9 @@ def run(
             verdict.verdict, verdict.message, verdict.failure = "broken", str(fault), fault.failure
             continue
         reference = make(read_text(kata.master), kata.say(kata.master))
-        subjects[kata.name] = Subject(kata, attempt, reference, make, entry.repeat, entry.hunted)
+        subjects[kata.name] = Subject(
+            kata, attempt, reference, make, entry.repeat, entry.hunted, verdict.stage if asked else None
+        )
     if subjects:
         try:
             run_graders((each.kata.grader for each in subjects.values()), Judging(subjects, options, finished))
@@ -168,13 +174,13 @@ def conclude(verdict: Verdict, checks: list[Check], options: Options) -> None:
     causes.assign(checks)
     verdict.checks = checks
     verdict.seconds = sum(check.seconds for check in checks)
-    passed = not failed and any(check.outcome is Outcome.PASSED for check in checks)
+    passed = verdict.whole and not failed and any(check.outcome is Outcome.PASSED for check in checks)
     verdict.verdict = "passed" if passed else "failed"
     if options.debug:
         verdict.verdict, verdict.message = "unjudged", "run inside the grader's process for debugging: not judged"
         if failed and failed[0].outcome is not Outcome.CRASHED:
             verdict.message += ". Nothing was raised: write `breakpoint()` in your code where you want to look"
-    elif not failed and not passed and checks:
+    elif not failed and checks and not any(check.outcome is Outcome.PASSED for check in checks):
         verdict.message = "nothing was judged: every check was skipped"
 
 

@@ -13,6 +13,7 @@ from dojo.contracts.checks.candidate_test.contract import CandidateTest
 from dojo.contracts.checks.inputs import Draw
 from dojo.grading.options import Options
 from dojo.verdict.failures import Fault, Unusable
+from dojo.verdict.screen.text import AT_STAGE
 from dojo.verdict.types import Failure, Kind, Outcome, Tier
 
 if TYPE_CHECKING:
@@ -94,8 +95,15 @@ def name_of(item: pytest.Item) -> str:
 
 
 def class_name(own: Any) -> str:
-    """What verdicts call a class of checks: by its callable, as the kata writes it, if it has one."""
-    return f"Test{own.name}" if hasattr(own, "name") else str(own.__name__)
+    """What verdicts call a class of checks: by its callable, as the kata writes it, if it has one, and by its stage."""
+    if not hasattr(own, "name"):
+        return str(own.__name__)
+    return f"Test{own.name}{AT_STAGE}{own.stage}" if stage_of(own) else f"Test{own.name}"
+
+
+def stage_of(own: Any) -> int:
+    """The stage in which a class of checks is asked for; 0 where there are no stages."""
+    return int(getattr(own, "stage", 0))
 
 
 def topic_of(own: Any, check: str) -> str:

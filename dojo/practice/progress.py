@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from dojo.content import build, files, master, sync
 from dojo.content.catalog import Kata, typed
@@ -17,7 +18,10 @@ from dojo.practice import database
 from dojo.practice.database import FRESH, HINT, SOLUTION, Aid, Attempt, Help, Unreadable
 from dojo.practice.schedule import plans, repetition
 from dojo.practice.schedule.standing import HELPED, Standing, State, best
-from dojo.verdict.types import PASSED
+from dojo.verdict.types import PASSED, SOLVED, WRONG
+
+if TYPE_CHECKING:
+    from dojo.verdict.types import Verdict
 
 REST = 86400.0  # seconds between the last help and a fresh stub, for which that help no longer counts
 JUDGED = ("passed", "failed", "broken")  # of an untouched file there is nothing to say
@@ -31,6 +35,38 @@ def standings(
     for attempt in database.recall_brief() if attempts is None else attempts:
         of.setdefault(attempt.kata, []).append(attempt)
     return {kata.name: _standing(kata, of.get(kata.name, []), now) for kata in katas}
+
+
+def regressions(kata: Kata, verdict: Verdict) -> list[str]:
+    """Which stages of a kata fail that have passed before, a sentence each; nothing where no history can be read."""
+    wrong = [stage for stage, word in verdict.by_stage.items() if word == WRONG]
+    if not wrong:
+        return []
+    try:
+        before = [attempt for attempt in database.recall_all(kata.name) if attempt.kind == "grade"]
+    except Unreadable:
+        return []
+    told = []
+    for stage in wrong:
+        words = [(each, (each.details.get("stages") or {})) for each in before]
+        passed = max((n for n, (_, seen) in enumerate(words) if seen.get(str(stage)) in SOLVED), default=None)
+        if passed is None:
+            continue
+        failed = next((seen for _, seen in words[passed + 1 :] if seen.get(str(stage)) == WRONG), None)
+        since = max(map(int, failed)) if failed else verdict.stage
+        told.append(regression(stage, moment(before[passed].at), since))
+    return told
+
+
+def regression(stage: int, when: str, since: int) -> str:
+    """The sentence about a stage that passed and fails since the edits of a later one."""
+    return f"stage {stage} passed at {when}, fails since stage {since}'s edit"
+
+
+def moment(at: float) -> str:
+    """When something was, in local time: today's by the clock alone."""
+    then = datetime.fromtimestamp(at)
+    return f"{then:%H:%M}" if then.date() == datetime.now().date() else f"{then:%H:%M on %d %B}"
 
 
 def tally(found: Collection[Standing]) -> str:

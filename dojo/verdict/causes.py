@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from dojo.verdict.screen.text import AT_STAGE
 from dojo.verdict.types import Check, Failure, Kind, Outcome, Tier
 
 USUAL = ("", "float32")  # dtypes of a call
@@ -81,8 +82,8 @@ def _rank(check: Check) -> tuple[int, int]:
 
 
 def subject(check: Check) -> str:
-    """The class or function that a check is about."""
-    return check.name.partition("::")[0]
+    """The class or function that a check is about, in whatever stage it is asked for."""
+    return check.name.partition("::")[0].partition(AT_STAGE)[0]
 
 
 def why(check: Check) -> Failure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -144,6 +144,7 @@ class Check:
     script: str = ""  # that makes the failing call by itself, if asked for
     starved: bool = False  # ended by the clock with little processor time: the machine may have been too busy
     topic: str = ""  # of the contract, which the check holds
+    stage: int = 0  # of a kata with stages: the one that asks for it
     cause: str = ""  # of a failed check: the name of the one that tells why it failed, its own perhaps
 
     @property
@@ -165,6 +166,7 @@ class Check:
             "topic": self.topic or None,
             "cause": self.cause or None,
         }
+        found |= {"stage": self.stage} if self.stage else {}
         found |= {"starved": True} if self.starved else {}
         return found | {"picture": self.picture} if pictures and self.picture else found
 
@@ -188,6 +190,9 @@ class Verdict:
     failure: Failure | None = None  # of a broken file
     repeat: str = ""  # the command that grades the same again
     only: str | None = None  # the one tier that was asked for, if it was one
+    stage: int = 0  # of a kata with stages: the last that was graded
+    stages: int = 0  # how many there are
+    part: bool = False  # whether no more of them were asked for
     error_ratio: float = 0.0  # the largest error seen, in units of the allowed error
     remarks: list[str] = field(default_factory=list)  # of an attempt with a test: what is told whether it passed or not
     mentions: list[str] = field(default_factory=list)  # words that no answer needs, for a person to look at
@@ -198,6 +203,27 @@ class Verdict:
     def state(self) -> str:
         """The verdict in the word that is shown."""
         return self.standing or state_of(self.verdict, self.tiers)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all that was asked for was graded: of a kata with stages each, or those that were named."""
+        return self.stage == self.stages or self.part
+
+    @property
+    def by_stage(self) -> dict[int, str]:
+        """How each stage stands that was graded: passed, right or wrong, by its own checks."""
+        found = {}
+        for stage in sorted({check.stage for check in self.checks} - {0}):
+            own = replace(self, checks=[check for check in self.checks if check.stage == stage], stage=0, stages=0)
+            passes = all(check.outcome.harmless for check in own.checks)
+            found[stage] = standing_of("passed" if passes else "failed", own.tiers) or WRONG
+        return found
+
+    @property
+    def reached(self) -> int:
+        """The last stage whose core passes, as does that of each before it; 0 if it is none."""
+        words = self.by_stage
+        return next((stage - 1 for stage in range(1, len(words) + 1) if words.get(stage) not in SOLVED), len(words))
 
     @property
     def standing(self) -> str | None:
@@ -222,11 +248,12 @@ class Verdict:
                 continue
             bad = not check.outcome.harmless or seen.get(check.tier) == "failed"
             seen[check.tier.value] = "failed" if bad else "passed"
-        return seen
+        return seen if self.whole else seen | {Tier.CORE.value: "failed"}  # what is not written does not work
 
     def to_json(self, pictures: bool = False) -> dict[str, Any]:
         """The object that `--json` writes for this kata, with the pictures of failed checks if asked for."""
         known = {"remarks": self.remarks, "help": self.help, "mentions": self.mentions}
+        known |= {"stages": {str(stage): word for stage, word in self.by_stage.items()}} if self.stages else {}
         return {name: value for name, value in known.items() if value} | {
             "kata": self.kata,
             "attempt": self.attempt,

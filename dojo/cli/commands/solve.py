@@ -16,6 +16,7 @@ from dojo.cli.commands.declared import (
     file,
     flag,
     one_of,
+    positive,
 )
 
 
@@ -31,13 +32,17 @@ def list_(args: argparse.Namespace) -> int:
     "show what a kata asks for",
     KATA,
     flag("--contract", help="what a reviewer would insist on, by topics"),
-    examples=(("rope", ""),),
+    argument("--stage", type=positive, metavar="N", help="what a kata with stages asks for in this one"),
+    examples=(("rope", ""), ("gpt_screen --stage 2", "")),
 )
 def show(args: argparse.Namespace) -> int:
     from dojo.cli import katas
-    from dojo.cli.selection import selected_one
+    from dojo.cli.selection import check_stage, selected_one
 
-    return katas.show_statement(selected_one(args.name), args.contract)
+    kata = selected_one(args.name)
+    if args.stage:
+        check_stage([kata], args.stage)
+    return katas.show_statement(kata, args.contract, args.stage)
 
 
 @command(
@@ -52,6 +57,7 @@ def show(args: argparse.Namespace) -> int:
     file("--junit", "write the verdicts as JUnit XML to FILE, for any CI"),
     flag("--github", help="in a GitHub workflow: annotate the failing lines, and sum up the job"),
     argument("--tier", choices=["core", "robust", "fast"], help="run only the checks of this tier"),
+    argument("--stage", type=positive, metavar="N", help="of a kata with stages: grade the first N of them"),
     argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="where to run"),
     argument("--seed", type=int, metavar="N", help="repeat a run with the seed that its verdict printed"),
     argument("-k", dest="expression", metavar="EXPR", help="run only the check of this number or name"),
@@ -81,6 +87,7 @@ def grade(args: argparse.Namespace) -> int:
     if args.share is not None and len(args.names) != 1:
         raise Misused("--share needs the one NAME that the card is about")
     part = [word for word, given in (("--tier", args.tier), ("-k", args.expression), ("-x", args.exitfirst)) if given]
+    part += ["--stage"] if args.stage else []
     part += [word for word, given in (("--pdb", args.pdb), ("--solution", args.solution)) if given]
     if args.share is not None and part:
         raise Misused(f"--share is for all checks of a file of yours: leave out {' and '.join(part)}")
@@ -104,6 +111,19 @@ def watch(args: argparse.Namespace) -> int:
     from dojo.cli import watch
 
     return watch.main(args)
+
+
+@command(
+    SOLVE,
+    "open the next stage of an interview in your file",
+    KATA,
+    examples=(("gpt_screen", "adds its prompt and signatures; what you wrote stays"),),
+)
+def stage(args: argparse.Namespace) -> int:
+    from dojo.cli import katas
+    from dojo.cli.selection import selected_one
+
+    return katas.open_stage(selected_one(args.name))
 
 
 @command(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from dojo.verdict.causes import causes, subject, why
-from dojo.verdict.screen.text import readable
+from dojo.verdict.causes import causes, why
+from dojo.verdict.screen.text import callable_of, readable
 from dojo.verdict.types import Check, Outcome, Verdict
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -65,7 +65,7 @@ class _Lines:
 
     def line_of(self, check: Check) -> int:
         """The line at which a check failed, or that of the `def` of what was called."""
-        return self.within(why(check).line) or self._definition(subject(check).removeprefix("Test"))
+        return self.within(why(check).line) or self._definition(callable_of(check.name))
 
     def _definition(self, name: str) -> int:
         """Where a function is defined, or what a module computes; the first line where there is no such thing."""

@@ -73,6 +73,7 @@ class Screen:
         else:
             for tier in Tier:
                 self._tier(tier, [check for check in _shown(v.checks) if check.tier is tier])
+            self._stages(v)
             self._causes(v, FULL_CAUSES, ROWS - len(last))
         self._rows += last
         self._flush()
@@ -146,8 +147,9 @@ class Screen:
             room = (self._width or LINE) - len(f"{v.kata}: {RIGHT}{tiers}: {LONG}")
             names = clipped(", ".join(v.lacking), room)
             return f"{tiers}{names and ': '}{names}{took}"
+        reached = f" · stage {v.reached} of {v.stages} reached" if v.stages else ""
         if v.verdict != "passed" and (scores := _tiers(v)):
-            return f" · {scores} · {v.seconds:.1f} s"
+            return f"{reached} · {scores} · {v.seconds:.1f} s"
         counts = (
             (o, sum(c.outcome is o for c in v.checks)) for o in (Outcome.UNDECIDED, Outcome.SKIPPED, Outcome.DESELECTED)
         )
@@ -170,6 +172,17 @@ class Screen:
         several = f" · {len(aside)} {UNCOUNTED}" if len(aside) > 1 else f" · {aside[0]}" if aside else ""
         score = f"{_passed(ran)} of {len(ran)}" if ran else "none ran"
         self._line("  ", (f"{mark} ", style), (f"{tier.value:<6} ", "bold"), (score, ""), (several, "dim"))
+
+    def _stages(self, v: Verdict) -> None:
+        """How each stage stands, in one line."""
+        words = v.by_stage
+        if not words:
+            return
+        spans: list[Span] = [("stage  ", "bold")]
+        for stage in range(1, v.stages + 1):
+            word = words.get(stage, "not open")
+            spans += [("" if stage == 1 else " · ", "dim"), (f"{stage} {word}", VERDICT_STYLES.get(word, "dim"))]
+        self._line("  ", (f"{'✓' if v.reached == v.stages else '·'} ", "dim"), *spans)
 
     def _causes(self, v: Verdict, full: int, rows: int) -> None:
         """Each cause of what failed: the first in full, the next too if it fits, others in a line each.
@@ -272,6 +285,8 @@ def _next(v: Verdict) -> str:
         return ""
     if v.verdict == "broken":
         return f"mend it and grade again: {v.repeat}"
+    if v.stages and v.reached == v.stage < v.stages:
+        return f"{typed(f'stage {v.kata}')} opens stage {v.stage + 1} in your file"
     return f"mend it and grade again, or take a hint: {typed(f'hint {v.kata}')}"
 
 

@@ -10,6 +10,7 @@ from typing import TextIO
 
 LONGEST = 1000  # characters kept of a line
 WORTH = 16  # and of one that is clipped, at least
+AT_STAGE = "@"  # in the name of a check of a kata with stages: `TestAttention@4::test_values_match_the_definition`
 ASCII = str.maketrans("✓✗×·…│−≥≤█▓▒░→↓√", "+x*..|-><#%+:>v^")
 ESCAPE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?", re.DOTALL)
 Span = tuple[str, str]  # text and style
@@ -33,11 +34,19 @@ def readable(name: str, wrong: bool = False) -> str:
     """
     path, bracket, case = name.partition("[")
     *parents, function = path.split("::")
-    group = parents[-1].removeprefix("Test") if parents and not parents[-1].endswith(".py") else ""
+    group = ""
+    if parents and not parents[-1].endswith(".py"):
+        group, at, stage = parents[-1].removeprefix("Test").partition(AT_STAGE)
+        group = f"stage {stage}, {group}" if at else group
     sentence = function.removeprefix("test_").replace("_", " ")
     # pytest joins parameters by "-"; the minus of a number and of an exponent is none of these.
     conditions = re.sub(r"(?<!\de)(?<=[^-])-", ", ", case.removesuffix("]")).replace("_", " ")
     return f"{group and group + ': '}{'must hold: ' * wrong}{sentence}{bracket and f' ({conditions})'}"
+
+
+def callable_of(name: str) -> str:
+    """What a check is about, by the check's name: `RoPE` of `TestRoPE::test_keeps_norm`."""
+    return name.partition("::")[0].removeprefix("Test").partition(AT_STAGE)[0]
 
 
 def clipped(text: str, room: int) -> str:

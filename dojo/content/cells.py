@@ -1,0 +1,60 @@
+"""Reads percent scripts, Jupytext's form of a notebook as Python: their cells, tags and prose."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass
+class Cell:
+    """One cell of a percent script: its `# %%` line, its lines, and where it stands in the file."""
+
+    marker: str
+    lines: list[str]
+    start: int
+
+    @property
+    def markdown(self) -> bool:
+        return "[markdown]" in self.marker
+
+    @property
+    def tags(self) -> list[str]:
+        found = re.search(r"tags=(\[[^]]*\])", self.marker)
+        return json.loads(found[1]) if found else []
+
+    @property
+    def prose(self) -> str:
+        """A markdown cell's text without its comment signs."""
+        return "\n".join(re.sub(r"^# ?", "", line) for line in self.lines).strip()
+
+
+def read_text(path: Path) -> str:
+    """A script's text, as `decoded` gives it."""
+    return decoded(path.read_bytes())
+
+
+def decoded(content: bytes) -> str:
+    """A script's text with plain newlines and no byte order mark, whatever the editor made of them."""
+    return content.decode("utf-8-sig").replace("\r\n", "\n")
+
+
+def split(text: str) -> tuple[str, list[Cell]]:
+    """A percent script's YAML header and its cells."""
+    lines = text.split("\n")
+    fences = [n for n, line in enumerate(lines[:200]) if line.rstrip() == "# ---"]
+    start = fences[1] + 1 if len(fences) > 1 and fences[0] == 0 else 0
+    cells: list[Cell] = []
+    for number, line in enumerate(lines[start:], start):
+        if re.match(r"# ?%%(?!\w)", line):
+            cells.append(Cell(line.rstrip(), [], number + 1))
+        elif cells:
+            cells[-1].lines.append(line)
+        elif line.strip():
+            cells.append(Cell("# %%", [line], number))
+    return "\n".join(lines[:start]), cells
