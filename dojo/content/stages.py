@@ -2,7 +2,9 @@
 
 A master with stages has for each a Markdown cell tagged `stage`: a heading `## Stage 2 · 15 min`, what the interviewer
 says, and a block of Python with the signatures that the stage brings or extends, bodies left out as `...`. The cell
-tagged `contract` below it holds its topics. A stage without such a block changes no signature.
+tagged `contract` below it holds its topics, and hints below that are its hints. A stage without such a block changes no
+signature. A cell tagged `signals` says by stage, in paragraphs `### Stage 2`, `Strong: …` and `Weak: …`, what an
+interviewer listens for.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from dojo.content.cells import Cell, read_text, split
 if TYPE_CHECKING:
     from pathlib import Path
 
-TAG = "stage"
+TAG, SIGNALS = "stage", "signals"
 HEADING = re.compile(r"## Stage (\d+) · (\d+) min\n")
 BLOCK = re.compile(r"\n*^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EMPTY = re.compile(r"^( *)\.\.\.$", re.MULTILINE)
@@ -37,6 +39,9 @@ class Stage:
     prompt: str  # in Markdown, signatures and all
     signatures: str  # in Python, with bodies that raise NotImplementedError
     contract: str  # in Markdown
+    hints: tuple[str, ...]  # mildest first
+    strong: str  # what a strong candidate does, and a weak one
+    weak: str
     cells: tuple[Cell, ...]  # of the master
 
     @property
@@ -66,8 +71,9 @@ def _read(path: Path, cells: list[Cell]) -> tuple[Stage, ...]:
     for cell in cells:
         if TAG in cell.tags:
             groups.append([cell])
-        elif groups and cell.markdown and "contract" in cell.tags:
+        elif groups and cell.markdown and {"contract", "hint"} & set(cell.tags):
             groups[-1].append(cell)
+    signals = "\n".join(cell.prose for cell in cells if SIGNALS in cell.tags)
     found = []
     for number, (first, *rest) in enumerate(groups, 1):
         heading, block = HEADING.match(first.prose), BLOCK.search(first.prose)
@@ -80,9 +86,19 @@ def _read(path: Path, cells: list[Cell]) -> tuple[Stage, ...]:
             raise BrokenMaster(
                 f"{path}, line {first.start}: the signatures of stage {number} are no Python: {error}"
             ) from None
-        contract = "\n\n".join(cell.prose for cell in rest)
-        found.append(Stage(number, int(heading[2]), first.prose, signatures, contract, (first, *rest)))
+        contract = "\n\n".join(cell.prose for cell in rest if "contract" in cell.tags)
+        hints = tuple(cell.prose for cell in rest if "hint" in cell.tags)
+        words = [_signal(signals, number, word) for word in ("Strong", "Weak")]
+        cells_of = (first, *rest)
+        found.append(Stage(number, int(heading[2]), first.prose, signatures, contract, hints, *words, cells_of))
     return tuple(found)
+
+
+def _signal(text: str, number: int, word: str) -> str:
+    """The paragraph that opens with a word, below the heading of a stage."""
+    part = re.search(rf"^### Stage {number}$(.*?)(?=^### |\Z)", text, re.MULTILINE | re.DOTALL)
+    found = part and re.search(rf"^{word}: (.+?)(?=\n\n|\n[A-Z][a-z]+: |\Z)", part[1], re.MULTILINE | re.DOTALL)
+    return " ".join(found[1].split()) if found else ""
 
 
 def at_first(kata: Kata, cells: list[Cell], handed_out: list[Cell]) -> list[Cell]:
@@ -146,14 +162,18 @@ def opened(kata: Kata, source: str, number: int) -> str:
 
 
 def faults(kata: Kata) -> list[str]:
-    """Signatures of stages that the solution does not have, a sentence each."""
+    """What stages lack, and signatures of theirs that the solution does not have, a sentence each."""
     tree, where = ast.parse(read_text(kata.master)), kata.say(kata.master)
-    return [
+    found = [
         f"{where}: stage {stage.number} asks for `{node.name}` otherwise than the solution has it: it lacks {lack}"
         for stage in of(kata)
         for node in _definitions(stage.signatures)
         if (lack := _lacks(tree, node))
     ]
+    for stage in of(kata):
+        parts = {"contract": stage.contract, "hint": stage.hints, "`Strong: …`": stage.strong, "`Weak: …`": stage.weak}
+        found += [f"{where}: stage {stage.number} has no {what}" for what, there in parts.items() if not there]
+    return found
 
 
 def _definitions(source: str) -> list[Definition]:
