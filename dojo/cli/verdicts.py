@@ -77,6 +77,7 @@ def _options(args: argparse.Namespace) -> Options:
         debug=args.pdb,
         scripts=args.repro is not None,
         stage=args.stage,
+        so_far=args.stage is not None,
     )
 
 

@@ -34,6 +34,7 @@ class Options:
     part: tuple[int, int] = (0, 1)  # (i, n): of the checks only every n-th, from the i-th on
     only: frozenset[str] | None = None  # of the checks only those of these names
     stage: int | None = None  # of a kata with stages: grade so many of them; those that are open in its file if None
+    so_far: bool = False  # what passes these stages passes, however many there are
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def run(
         verdict = Verdict(kata.name, entry.label, "", [], options.device, str(torch.__version__), 0.0, options.seed)
         verdict.repeat, verdict.only = entry.repeat, options.tier
         asked = stages.of(kata)
-        verdict.stages, verdict.part = len(asked), bool(asked and options.stage)
+        verdict.stages, verdict.part = len(asked), bool(asked and options.so_far)
         verdict.stage = min(options.stage or stages.open_in(kata, entry.source), len(asked))
         verdicts[kata.name] = verdict
         if is_untouched(kata, entry.source):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from dojo.cli.commands.declared import (
     KATAS,
@@ -97,7 +98,8 @@ def plan(args: argparse.Namespace) -> int:
     flag("--explain", help="what an interviewer asks next, with good answers"),
     examples=(
         ("rope --minutes 25", ""),
-        ("rope --real", "no verdict before the end, no hints"),
+        ("rope --real", "no verdict before the end, no hints, no contract"),
+        ("gpt_screen --minutes 60", "an interview in stages"),
         ("--track attention --minutes 60", "several, with breaks"),
         ("--random 2 --level 2", ""),
         ("--resume", "the one that was cut off"),
@@ -110,6 +112,19 @@ def mock(args: argparse.Namespace) -> int:
     from dojo.practice.interview import mock
 
     return mock.main(args)
+
+
+@command(
+    PRACTISE,
+    "ask the interviewer of the mock that is running",
+    argument("words", nargs="+", metavar="QUESTION", help="what you want to know, in your words"),
+    argument("--mock", type=Path, metavar="FOLDER", help="which mock, where several are running"),
+    examples=(('"what about masked rows?"', "beside the editor; or type it at the mock"),),
+)
+def ask(args: argparse.Namespace) -> int:
+    from dojo.practice.interview import mock
+
+    return mock.ask(" ".join(args.words), args.mock)
 
 
 @command(

@@ -97,6 +97,11 @@ def _parts(source: str, wanted: list[str]) -> tuple[str, str]:
     return "\n".join(lines), "\n".join(test) + "\n"
 
 
+def without_test(kata: Kata, program: str) -> str:
+    """A program of a kata that asks for a test, without that and what only it needs."""
+    return _parts(program, [name for name in master.names(kata) if name != TEST])[0]
+
+
 def usual(kata: Kata) -> int:
     """How many bugs are planted where nobody says how many."""
     return planting.MOST if asks(kata) else 1

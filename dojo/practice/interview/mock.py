@@ -12,16 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dojo.content import catalog, master
+from dojo.content import catalog, master, stages
 from dojo.content.catalog import Kata, Trouble, typed
 from dojo.grading.options import fresh_seed, read
 from dojo.practice import history, progress
 from dojo.practice.database import HINT, Help
-from dojo.practice.interview import questions, scorecard, timed_session
+from dojo.practice.interview import inquiries, ladder, questions, scorecard, stage_card, timed_session
 from dojo.practice.interview.runner import Runner, run_until_deadline
 from dojo.practice.interview.status_line import keys
 from dojo.practice.interview.timed_session import End, TimedSession
-from dojo.verdict.screen.text import filled
+from dojo.verdict.screen.text import encodable, filled
 from dojo.verdict.types import PASSED, SOLVED
 
 if TYPE_CHECKING:
@@ -61,9 +61,19 @@ def main(args: argparse.Namespace) -> int:
 
 
 def begin(katas: list[Kata], seconds: float, args: argparse.Namespace, folder: Path | None = None) -> TimedSession:
-    """A session with fresh stubs."""
+    """A session with fresh stubs; in an interview, and where there are stages, without the contract."""
     stubs = {kata.name: master.stub_text(kata) for kata in katas}
-    return timed_session.begin("mock", katas, seconds, stubs, folder, silent=args.silent, real=args.real)
+    staged = len(katas) == 1 and bool(stages.of(katas[0]))
+    if staged and katas[0].opens_with:
+        print("planting bugs, and checking that each of them shows …", flush=True)
+        stubs[katas[0].name] = ladder.drawn(katas[0], fresh_seed(args.seed))
+    if staged or args.real:
+        stubs = {name: ladder.bare(text) for name, text in stubs.items()}
+    held = timed_session.begin("mock", katas, seconds, stubs, folder, silent=args.silent, real=args.real)
+    if staged:
+        held.stage, held.opened = 1, {"1": 0.0}
+        held.save()
+    return held
 
 
 def chosen(args: argparse.Namespace) -> list[Kata]:
@@ -163,7 +173,10 @@ def hold_rounds(rounds: Sequence[TimedSession], args: argparse.Namespace) -> int
         for verdict in (final[name] for name in held.katas if name in final):
             screen.verdict(verdict) if held.silent else screen.failures(verdict)
     for held in rounds:
-        scorecard.show(held, final)
+        if staged := ladder.of(held) if held.stage else None:
+            print(encodable("\n".join(stage_card.card(held, staged, final.get(staged.name))) + "\n", sys.stdout))
+        else:
+            scorecard.show(held, final)
         questions.show_answers(held, screen)
         held.concluded = True
         held.save()
@@ -206,11 +219,15 @@ def write_code(
     for name in held.katas:
         kata = known[name]
         print(filled(f"\n{kata.title}: {held.asks(name)} {kata.say(held.path(name))}\n", sys.stdout), flush=True)
-        screen.markdown(master.ask(kata))
+        staged = ladder.of(held) if held.stage else None
+        if staged:
+            ladder.caught_up(held, staged)
+        screen.markdown(ladder.prompt(staged, ladder.stage_of(held, staged)) if staged else master.ask(kata))
     runner = Runner(held, grader, screen)
     files = " and ".join(known[name].say(held.path(name)) for name in held.katas)
     grading = SILENT if held.silent else f"Every save of {files} is graded."
-    print(filled(f"\n{spoken(held.left)} from now. {grading}\n{keys(held)}\n", sys.stdout), flush=True)
+    asking = " Type a question to ask the interviewer." if held.kind == "mock" and held.can_ask else ""
+    print(filled(f"\n{spoken(held.left)} from now. {grading}{asking}\n{keys(held)}\n", sys.stdout), flush=True)
     end = run_until_deadline(runner)
     if not args.no_record:
         taken = [(name, number) for name, count in held.hints.items() for number in range(1, count + 1)]
@@ -242,9 +259,23 @@ def grade_once_more(held: TimedSession, grader: ResidentGrader, names: Sequence[
         except Trouble as trouble:
             print(f"dojo: {trouble}")
             continue
-        final[name] = grader.grade(entry, replace(grader.options, seed=fresh_seed()))
+        stage = held.stage or None
+        final[name] = grader.grade(entry, replace(grader.options, seed=fresh_seed(), stage=stage))
         final[name].help = scorecard.aid(held, catalog.katas()[name]).words
     return final
+
+
+def ask(question: str, folder: Path | None) -> int:
+    """Ask the interviewer of a mock that runs in another terminal, and print the answer."""
+    from dojo.verdict.screen.terminal import Screen
+
+    held = timed_session.load(folder) if folder else inquiries.running()
+    if not held.can_ask:
+        raise Trouble(
+            f"the contract is in the file: nobody need be asked. `{typed('mock NAME --real')}` hands out none"
+        )
+    Screen(sys.stdout).markdown(inquiries.ask(held, question))
+    return 0
 
 
 def rest(number: int, rounds: Sequence[TimedSession]) -> bool:

@@ -9,11 +9,13 @@ import select
 import shutil
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dojo.content import catalog, master
+from dojo.content import catalog, master, stages
 from dojo.content.catalog import Trouble
+from dojo.practice.interview import inquiries, ladder
 from dojo.practice.interview.status_line import clock, status
 from dojo.practice.interview.timed_session import End, TimedSession
 from dojo.verdict.screen.text import clean, encodable
@@ -41,6 +43,8 @@ class Runner:
         self.graded: str | None = None  # what the grader is busy with
         self.listening = True
         self._status, self._beat, self._saved = "", 0.0, 0.0
+        self._ladder = ladder.of(session) if session.stage else None
+        self._answered = len(inquiries.asked(session.folder))
         for kata in self.known.values():
             grader.prepare(kata)
 
@@ -51,6 +55,7 @@ class Runner:
             while session.end is End.OPEN:
                 session.spent = before + time.monotonic() - started
                 self._listen()
+                self._interview()
                 self._look()
                 if not session.silent and all(map(session.passed, session.katas)):
                     session.end = End.SOLVED
@@ -64,6 +69,28 @@ class Runner:
             session.spent = before + time.monotonic() - started
             self._wipe()
             session.save()
+
+    def _interview(self) -> None:
+        """Say what an interviewer would say now: to what was asked in another terminal, and unasked."""
+        for inquiry in inquiries.asked(self.session.folder)[self._answered :]:
+            self._answered += 1
+            self._say(f"{clock(inquiry.at)} · you asked: {inquiry.text}")
+        for remark in ladder.remarks(self.session, self._ladder) if self._ladder else ():
+            self.session.remarked.append(remark.key)
+            self._say(f"Interviewer: {remark.text}")
+
+    def _open_next(self) -> None:
+        """Open the next stage and show what is asked now; after the last there is none."""
+        assert self._ladder is not None
+        stage = ladder.open_next(self.session, self._ladder)
+        if stage is None:
+            self._say("That was the last stage: go on mending, or `q` ends it.")
+            return
+        self._wipe()
+        self.screen.markdown(f"\n{ladder.prompt(self._ladder, stage)}\n")
+        self._say(
+            f"Its signatures are in {self._ladder.say(self.session.path(self._ladder.name))}; the rest is as it was."
+        )
 
     def _look(self) -> None:
         """Grade what has been saved, one file at a time; this is where the loop waits."""
@@ -90,11 +117,14 @@ class Runner:
         except Trouble as trouble:
             self._say(f"dojo: {trouble}")
             return
-        fresh = entry.source == self.session.handed_out.get(name) and self.session.last(name) is None
+        fresh = entry.source == self.session.handed_out.get(name) and (
+            self.session.last(name) is None or bool(self._ladder)
+        )
         if fresh or master.is_untouched(self.known[name], entry.source):
             return  # it is being read: nothing is graded before the first save
         self.graded, self._saved = name, self.session.spent
-        self.grader.begin(entry, script=self.session.silent)
+        options = replace(self.grader.options, stage=self.session.stage) if self._ladder else None
+        self.grader.begin(entry, options, script=self.session.silent)
 
     def _heard(self, run: ScriptRun) -> None:
         """Show what a file said when it was run, and whether its own asserts hold."""
@@ -112,6 +142,8 @@ class Runner:
             self._wipe()
             self.screen.failures(verdict)
         self.session.save()
+        if self._ladder and self.session.stage < self.session.stages and verdict.reached == self.session.stage:
+            self._open_next()
 
     def _listen(self) -> None:
         """Take what the user typed, a line at a time."""
@@ -125,8 +157,19 @@ class Runner:
                     self.session.end = End.ENDED
                 elif word in ("h", "hint"):
                     self._hint()
+                elif word in ("n", "next") and self._ladder:
+                    self._open_next()
+                elif question := line.strip().removeprefix("ask").strip():
+                    self._ask(question)
         except (OSError, ValueError):
             self.listening = False  # no keyboard here
+
+    def _ask(self, question: str) -> None:
+        """Answer a question from the contract, and keep it."""
+        answer = inquiries.ask(self.session, question)
+        self._answered = len(inquiries.asked(self.session.folder))
+        self._wipe()
+        self.screen.markdown(answer)
 
     def _hint(self) -> None:
         name = next((name for name in self.session.katas if not self.session.passed(name)), None)
@@ -135,13 +178,19 @@ class Runner:
         if self.session.real:
             self._say("An interview has no hints: ask nothing that a colleague would not tell.")
             return
-        hints, taken = master.hints(self.known[name]), self.session.hints.get(name, 0)
+        hints, taken = self._hints_of(name), self.session.hints.get(name, 0)
         if taken >= len(hints):
             self._say(f"{name} has no more hints than the {len(hints)} you have seen.")
             return
         self.session.hints[name] = taken + 1
         self._wipe()
         self.screen.markdown(f"{name}, hint {taken + 1} of {len(hints)}: {hints[taken]}\n")
+
+    def _hints_of(self, name: str) -> list[str]:
+        """The hints that there are by now: of a kata with stages those of the stages that are open."""
+        if self._ladder is None:
+            return master.hints(self.known[name])
+        return [hint for stage in stages.of(self._ladder)[: self.session.stage] for hint in stage.hints]
 
     def _say(self, text: str) -> None:
         self._wipe()

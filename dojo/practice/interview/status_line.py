@@ -16,6 +16,7 @@ def clock(seconds: float | None) -> str:
 def keys(session: TimedSession, brief: bool = False) -> str:
     """What may be typed."""
     meanings = {"h": "hint" if brief else "a hint"} if not session.real else {}
+    meanings |= {"n": "next" if brief else "the next stage"} if session.stage else {}
     meanings |= {"q": "end" if brief else "end it"}
     words = [f"{key} {what}" if brief else f"{key} + Enter: {what}" for key, what in meanings.items()]
     return " · ".join([*words, "Ctrl-C pause" if brief else "Ctrl-C: go on later"])
@@ -24,6 +25,7 @@ def keys(session: TimedSession, brief: bool = False) -> str:
 def status(session: TimedSession, grading: bool, width: int) -> str:
     """The line; where `width` is narrow, what matters least is left out. A silent session tells no verdict."""
     left, hints = f"{clock(session.left)} left", sum(session.hints.values())
+    left += f" · stage {session.stage} of {session.stages}" if session.stage else ""
     stands, named = {}, []
     for name in session.katas:
         event = None if session.silent else session.last(name)

@@ -13,10 +13,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dojo.content import catalog, files
+from dojo.content import catalog, files, stages
 from dojo.content.catalog import Kata, Trouble
 from dojo.grading.options import Entry
-from dojo.verdict.types import PASSED, Outcome, Tier, state_of
+from dojo.verdict.types import PASSED, SOLVED, WRONG, Outcome, Tier, state_of
 
 if TYPE_CHECKING:
     from dojo.verdict.types import Verdict
@@ -47,6 +47,8 @@ class Event:
     failing: list[str] = field(default_factory=list)
     scores: dict[str, str] = field(default_factory=dict)  # by tier, as 5/7
     ran: bool = True  # whether a check of the core tier was not met by an exception or a hang
+    stages: dict[str, str] = field(default_factory=dict)  # of a kata with stages: how each stood
+    regressed: list[int] = field(default_factory=list)  # which of them had passed before, and failed
 
     @property
     def word(self) -> str:
@@ -76,6 +78,14 @@ class TimedSession:
     begun: float = field(default_factory=time.time)  # seconds since 1970, UTC
     concluded: bool = False  # whether the scorecard has been shown
     mutants: dict[str, list[str]] = field(default_factory=dict)  # of a hunt with a test: what that is held against
+    stage: int = 0  # of a kata with stages: the last that is open
+    opened: dict[str, float] = field(default_factory=dict)  # by stage, seconds into the session
+    remarked: list[str] = field(default_factory=list)  # what the interviewer has said
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether there is a contract to ask about, which is not handed out."""
+        return bool(self.stage) or self.real
 
     @property
     def left(self) -> float:
@@ -119,8 +129,14 @@ class TimedSession:
             mine = [check.outcome.harmless for check in verdict.checks if check.tier == tier]
             scores[tier] = f"{sum(mine)}/{len(mine)}"
         ran = any(check.tier is Tier.CORE and check.outcome not in STOPPED for check in verdict.checks)
-        counts = passed, len(verdict.checks)
-        self.events.append(Event(at, name, verdict.verdict, verdict.tiers, *counts, failing, scores, ran))
+        counts, words = (passed, len(verdict.checks)), {str(n): word for n, word in verdict.by_stage.items()}
+        before = [event.stages for event in self.events if event.kata == name]
+        lost = [
+            n
+            for n, word in verdict.by_stage.items()
+            if word == WRONG and any(seen.get(str(n)) in SOLVED for seen in before)
+        ]
+        self.events.append(Event(at, name, verdict.verdict, verdict.tiers, *counts, failing, scores, ran, words, lost))
 
     def last(self, kata: str) -> Event | None:
         """The latest grading of a kata."""
@@ -129,6 +145,11 @@ class TimedSession:
     def passed(self, kata: str) -> bool:
         event = self.last(kata)
         return event is not None and event.word == PASSED
+
+    @property
+    def stages(self) -> int:
+        """How many stages the kata has; 0 where there are none."""
+        return len(stages.of(catalog.katas()[self.katas[0]])) if self.stage else 0
 
 
 def load(folder: Path) -> TimedSession:

@@ -1,0 +1,133 @@
+"""A mock of a kata with stages: which is open, when the next one opens, and what the interviewer says meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dojo.content import catalog, cells, files, master, proofs, stages
+from dojo.content.cells import Cell
+from dojo.grading.options import read
+
+if TYPE_CHECKING:
+    from dojo.content.catalog import Kata
+    from dojo.content.stages import Stage
+    from dojo.practice.interview.timed_session import TimedSession
+
+LAST_MINUTES = 5
+NOTHING_SAVED = "Half of the time for stage {stage} is over and nothing was saved yet. What are you thinking about?"
+REGRESSED = "Something of stage {stage} worked before and does not any more. Have a look before you go on."
+LAST = f"{LAST_MINUTES} minutes left. Leave the file so that it runs, and tell me what is missing."
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something that the interviewer says once."""
+
+    key: str
+    text: str
+
+
+def of(held: TimedSession) -> Kata | None:
+    """The kata with stages that a session is about, if it is."""
+    kata = catalog.katas()[held.katas[0]]
+    return kata if len(held.katas) == 1 and stages.of(kata) else None
+
+
+def bare(text: str) -> str:
+    """A stub as an interviewer hands it out: without the contract, for which one asks."""
+    head, parts = cells.split(text)
+    kept = [cell for cell in parts if not (cell.markdown and "contract" in cell.tags)]
+    return head + "\n" * bool(head) + "\n".join(f"{cell.marker}\n{_body(cell)}" for cell in kept).rstrip("\n") + "\n"
+
+
+def _body(cell: Cell) -> str:
+    return "\n".join(cell.lines)
+
+
+def drawn(kata: Kata, seed: int) -> str:
+    """The stub of a kata that opens with another one's program, with bugs in it that the seed draws from its table.
+
+    As in a hunt each shows and none hides another. Raises Trouble.
+    """
+    from dojo.judge.fork_server import ForkServer
+    from dojo.practice.hunt import planting, with_test
+
+    opening, server = catalog.named(kata.opens_with, kata.root), ForkServer()
+    try:
+        names = planting.choose(planting.Wish(opening.name, planting.MOST, seed), server)
+    finally:
+        server.close()
+    known = {bug.name: bug for bug in proofs.bugs(opening)}
+    text = planting.planted(cells.read_text(opening.master), [known[name] for name in names])
+    code = with_test.without_test(opening, planting.program(text))
+    head, parts = cells.split(master.stub_text(kata))
+    before = [cell for cell in parts if cell.markdown]
+    shown = [f"{cell.marker}\n{_body(cell).strip(chr(10))}\n" for cell in before]
+    return head + "\n" * bool(head) + "\n".join([*shown, f"# %%\n{code.strip(chr(10))}\n"])
+
+
+def stage_of(held: TimedSession, kata: Kata) -> Stage:
+    """The stage that is open."""
+    return stages.of(kata)[held.stage - 1]
+
+
+def until(held: TimedSession, kata: Kata) -> float:
+    """The seconds into the session at which the open stage's share of the time is over."""
+    whole = sum(stage.minutes for stage in stages.of(kata))
+    return held.opened.get(str(held.stage), 0.0) + held.seconds * stage_of(held, kata).minutes / whole
+
+
+def open_next(held: TimedSession, kata: Kata) -> Stage | None:
+    """Open the next stage: in the file, which keeps what was written, then in the state. None after the last.
+
+    A copy of the file as it was stays in the session's folder.
+    """
+    if held.stage >= len(stages.of(kata)):
+        return None
+    path, number = held.path(kata.name), held.stage + 1
+    source = read(path)
+    if stages.open_in(kata, source) < number:
+        files.write_atomic(held.folder / f"before-stage-{number}.py", source)
+        grown = stages.opened(kata, source, number)
+        files.write_atomic(path, grown)
+        held.handed_out[kata.name] = grown
+    held.stage = number
+    held.opened[str(number)] = held.spent
+    held.save()
+    return stage_of(held, kata)
+
+
+def caught_up(held: TimedSession, kata: Kata) -> None:
+    """Take over a stage that was opened in the file just before the session was killed."""
+    try:
+        there = stages.open_in(kata, read(held.path(kata.name)))
+    except catalog.Trouble:
+        return
+    while held.stage < there and str(there) not in held.opened:
+        held.stage += 1
+        held.opened[str(held.stage)] = held.spent
+
+
+def remarks(held: TimedSession, kata: Kata) -> list[Remark]:
+    """What the interviewer has to say now and has not said."""
+    opened = held.opened.get(str(held.stage), 0.0)
+    saved = any(event.at >= opened for event in held.events)
+    found = []
+    if not saved and held.spent - opened > (until(held, kata) - opened) / 2:
+        found.append(Remark(f"idle {held.stage}", NOTHING_SAVED.format(stage=held.stage)))
+    last = held.last(kata.name)
+    if last and last.regressed:
+        stage = min(last.regressed)
+        found.append(Remark(f"regressed {stage} at {held.stage}", REGRESSED.format(stage=stage)))
+    if held.left < 60 * LAST_MINUTES < held.seconds:
+        found.append(Remark("last", LAST))
+    return [each for each in found if each.key not in held.remarked]
+
+
+def prompt(kata: Kata, stage: Stage) -> str:
+    """What the interviewer says as a stage opens, in Markdown."""
+    if stage.number > 1:
+        return stage.prompt
+    first = next(cell.prose for cell in cells.split(master.stub_text(kata))[1] if cell.markdown)
+    return f"{first.partition('**Sources:**')[0].partition('**Builds on**')[0].rstrip()}\n\n{stage.prompt}"

@@ -1,0 +1,109 @@
+"""How a mock of a kata with stages went: by stage the time, tiers, regressions and questions, and what it comes to."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from typing import TYPE_CHECKING
+
+from dojo.content import master, stages
+from dojo.content.catalog import typed
+from dojo.practice.interview import inquiries, scorecard
+from dojo.practice.interview.status_line import clock
+from dojo.verdict.types import PASSED, SOLVED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dojo.content.catalog import Kata
+    from dojo.practice.interview.inquiries import Inquiry
+    from dojo.practice.interview.timed_session import TimedSession
+    from dojo.verdict.types import Verdict
+
+STRONG, MIXED, WEAK = "strong", "mixed", "weak"
+REGRESSIONS = 1  # as many as a strong interview may have
+RUBRIC = (
+    f"strong: every stage reached, at most {REGRESSIONS} regression, nothing failed that you might have asked about; "
+    "weak: not half of the stages reached; mixed: what is between"
+)
+LINE = "  {:<7}{:<17}{:<11}{:<13}{}"
+
+
+def card(held: TimedSession, kata: Kata, last: Verdict | None) -> list[str]:
+    """The lines of the scorecard."""
+    asked = inquiries.asked(held.folder)
+    missed = not_asked(kata, last, asked)
+    rows = [LINE.format("stage", "time", "verdict", "regressions", "asked about")]
+    for stage in stages.of(kata):
+        if stage.number > held.stage:
+            rows.append(LINE.format(stage.number, "not reached", "", "", "").rstrip())
+            continue
+        number = str(stage.number)
+        end = next((event.at for event in held.events if event.stages.get(number) in SOLVED), held.spent)
+        end = min(end, held.opened.get(str(stage.number + 1), held.spent))
+        took = f"{clock(end - held.opened.get(number, 0.0))} of {stage.minutes} min"
+        word = last.by_stage.get(stage.number, "wrong") if last else "no file"
+        topics = ", ".join(inquiries.topics_of([each for each in asked if each.stage == stage.number], kata.name))
+        rows.append(LINE.format(number, took, word, regressions(held, stage.number) or "", topics).rstrip())
+    lines = [f"{kata.title} ({kata.name})", *scorecard.plot(held.events, held.spent, held.seconds), *rows]
+    unanswered = [each.text for each in asked if not each.topics]
+    lines += ["", f"  up to you: {'; '.join(unanswered)}"] if unanswered else []
+    if missed:
+        lines += ["", "  Not asked, and failed:"]
+        lines += [f"  stage {stage} · {_plain(bullet)}" for stage, bullet in missed]
+    lines += ["", f"  {rating(held, kata, last, missed)} — {RUBRIC}."]
+    if upcoming := practise_next(kata, last):
+        lines += [f"  Practice next: {upcoming}, `{typed(f'mock {upcoming}')}`."]
+    return [row for line in lines for row in _wrapped(line)]
+
+
+def rating(held: TimedSession, kata: Kata, last: Verdict | None, missed: Sequence[tuple[int, str]]) -> str:
+    """Strong, mixed or weak, as the rubric has it."""
+    reached, count = (last.reached if last else 0), len(stages.of(kata))
+    lost = sum(regressions(held, stage.number) for stage in stages.of(kata))
+    if reached == count and lost <= REGRESSIONS and not missed:
+        return STRONG
+    return WEAK if 2 * reached < count else MIXED
+
+
+def regressions(held: TimedSession, stage: int) -> int:
+    """How many times a stage had passed, and failed in the grading that came next."""
+    count, lost = 0, False
+    for event in held.events:
+        count += stage in event.regressed and not lost
+        lost = stage in event.regressed
+    return count
+
+
+def not_asked(kata: Kata, last: Verdict | None, asked: Sequence[Inquiry]) -> list[tuple[int, str]]:
+    """The bullets that a check failed and nobody asked for, each with its stage."""
+    if last is None:
+        return []
+    heard = inquiries.topics_of(asked, kata.name)
+    failed = {check.topic for check in last.checks if check.topic and not check.outcome.harmless}
+    return [
+        (stage.number, bullet)
+        for stage in stages.of(kata)[: last.stage]
+        for topic, bullet in master.topics_of(stage.contract).items()
+        if topic in failed and topic not in heard
+    ]
+
+
+def practise_next(kata: Kata, last: Verdict | None) -> str:
+    """The kata that the first stage which did not pass builds on; nothing where all passed."""
+    words = last.by_stage if last else {}
+    behind = next((stage.number for stage in stages.of(kata) if words.get(stage.number) != PASSED), None)
+    if behind is None or not kata.builds_on:
+        return ""
+    return kata.builds_on[min(behind, len(kata.builds_on)) - 1]
+
+
+def _plain(bullet: str) -> str:
+    from dojo.verdict.screen.markdown import plain
+
+    return plain(" ".join(bullet.split()), getattr(sys.stdout, "encoding", None) or "utf-8")
+
+
+def _wrapped(line: str) -> list[str]:
+    indent = " " * (len(line) - len(line.lstrip()))
+    return textwrap.wrap(line, scorecard.WIDTH, subsequent_indent=f"{indent}  ", break_on_hyphens=False) or [""]
