@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from dojo.content import stages
 from dojo.grading import parallel
 from dojo.grading.options import Entry, Options
 from dojo.grading.run import ScriptRun, run_script
@@ -39,6 +40,9 @@ class ResidentGrader:
         before = self._before.get(self._kata)
         if before is not None and bool(before.remarks) is not bool(entry.hunted):
             before = None  # it had not the checks that there are now
+        if before is not None and before.stages:
+            asked = self._last.stage or stages.open_in(entry.kata, entry.source)
+            before = before if before.stage == asked else None  # of other stages, with other checks
         parts = parallel.shared_out([entry], self._last, self._size, before)
         self._pool.begin([entry, *parts] if script else parts)
 
