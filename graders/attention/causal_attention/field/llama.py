@@ -1,6 +1,4 @@
-# robust: Positions, Errors: its rows of positions serve the whole batch alone, so a packed batch raises, and refusals
-# are assertions, which are gone under `python -O`.
-"""In the style of Meta's Llama: complex frequencies looked up by position, a mask of -inf above the diagonal."""
+"""In the style of Meta's Llama: complex frequencies looked up by position, -inf above the diagonal."""
 
 import math
 
@@ -18,7 +16,7 @@ def precompute_freqs_cis(dim, end, theta):
 def apply_rotary_emb(xq, xk, freqs_cis):
     xq_ = torch.view_as_complex(xq.float().reshape(*xq.shape[:-1], -1, 2))
     xk_ = torch.view_as_complex(xk.float().reshape(*xk.shape[:-1], -1, 2))
-    freqs_cis = freqs_cis.view(1, xq_.shape[1], 1, xq_.shape[-1])
+    freqs_cis = freqs_cis.unsqueeze(-2)  # rows of one sequence or of each, the same for all heads
     xq_out = torch.view_as_real(xq_ * freqs_cis).flatten(3)
     xk_out = torch.view_as_real(xk_ * freqs_cis).flatten(3)
     return xq_out.type_as(xq), xk_out.type_as(xk)
@@ -28,8 +26,8 @@ class CausalSelfAttention(nn.Module):
     def __init__(self, d_model, num_heads, max_seq_len, theta=10000.0, num_kv_heads=None, *, device=None, dtype=None):
         super().__init__()
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        assert d_model % num_heads == 0
-        assert num_heads % num_kv_heads == 0
+        if d_model % num_heads or num_heads % num_kv_heads:
+            raise ValueError(f"{d_model=} must divide by {num_heads=}, and that by {num_kv_heads=}")
         self.n_rep, self.head_dim = num_heads // num_kv_heads, d_model // num_heads
         kind = {"bias": False, "device": device, "dtype": dtype}
         self.q_proj, self.o_proj = nn.Linear(d_model, d_model, **kind), nn.Linear(d_model, d_model, **kind)

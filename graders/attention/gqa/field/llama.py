@@ -1,4 +1,3 @@
-# robust: Errors: refusals are assertions, which are gone under `python -O`, and name no number.
 """In the style of Meta's Llama: key heads repeated by expand and reshape, a mask of -inf added, softmax in float32."""
 
 import math
@@ -19,8 +18,8 @@ def repeat_kv(x, n_rep):
 class GroupedQueryAttention(nn.Module):
     def __init__(self, d_model, num_heads, num_kv_heads, *, device=None, dtype=None):
         super().__init__()
-        assert d_model % num_heads == 0
-        assert num_heads % num_kv_heads == 0
+        if d_model % num_heads or num_heads % num_kv_heads:
+            raise ValueError(f"{d_model=} must divide by {num_heads=}, and that by {num_kv_heads=}")
         self.num_kv_heads, self.n_rep, self.head_dim = num_kv_heads, num_heads // num_kv_heads, d_model // num_heads
         kind = {"bias": False, "device": device, "dtype": dtype}
         self.q_proj = nn.Linear(d_model, num_heads * self.head_dim, **kind)

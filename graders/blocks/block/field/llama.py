@@ -1,4 +1,3 @@
-# robust: Errors: refusals are assertions, which are gone under `python -O`.
 """Llama's TransformerBlock, each key head with one query head; the post-norm block has the same parts."""
 
 # with attention/gqa/llama

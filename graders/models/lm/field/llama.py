@@ -1,4 +1,3 @@
-# robust: Errors: sizes that do not fit are assertions, which python -O skips, or errors about shapes far from the cause.
 """Llama: complex rotations, key heads repeated, an additive causal mask; each attention has its `freqs_cis`."""
 
 # with attention/causal_attention/llama
@@ -23,6 +22,7 @@ class TransformerLM(nn.Module):
         self, vocab_size, d_model, num_layers, num_heads, d_ff, max_seq_len, num_kv_heads=None, theta=1e4, eps=1e-5, **k
     ):
         super().__init__()
+        self.max_seq_len = max_seq_len
         self.token_embedding = nn.Embedding(vocab_size, d_model, **k)
         self.layers = nn.ModuleList()
         for _ in range(num_layers):
@@ -31,6 +31,8 @@ class TransformerLM(nn.Module):
         self.lm_head = nn.Linear(d_model, vocab_size, bias=False, **k)
 
     def forward(self, tokens):
+        if tokens.shape[1] > self.max_seq_len:
+            raise ValueError(f"{tokens.shape[1]} tokens, but freqs_cis has {self.max_seq_len} positions")
         h = self.token_embedding(tokens)
         for layer in self.layers:
             h = layer(h)
