@@ -1,4 +1,5 @@
-# robust: Masked rows: such a query gets the mean of the values it must not see, so padding leaks without a trace.
+# robust: Masked rows: such a query gets the mean of the values that it must not see. A reviewer would ask for zeros, as
+# the fused kernels give: of a row that is all padding something leaks, without a nan that would tell.
 """Hugging Face's eager attention: scores in the input's dtype, an additive mask of finfo.min, softmax in float32."""
 
 import torch

