@@ -10,6 +10,7 @@ import pytest
 
 from dojo.content import catalog, master, proofs
 from dojo.practice import database, report
+from dojo.practice.interview import interviewer
 from dojo.verdict.page import html
 from dojo.verdict.types import Verdict
 from tests.conftest import BROWSER, BROWSER_FLAGS, Grade, in_browser
@@ -29,6 +30,7 @@ def pages(graded: Grade, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
         "passed": html.of_run([passed]),
         "report": report.of_history(past),
         "nothing": report.of_history([]),
+        "interviewer": interviewer.of_kata(catalog.katas()["kv_cache"]),
     }
     for name, text in texts.items():
         (folder / f"{name}.html").write_text(text, "utf-8")

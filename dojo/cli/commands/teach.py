@@ -41,6 +41,20 @@ def starter(args: argparse.Namespace) -> int:
 
 @command(
     TEACH,
+    "write a page for the interviewer: prompts, answers, hints, signals",
+    argument("name", metavar="NAME", help="a kata; of an interview in stages all of them"),
+    file("--out", "where to write it; interviewer-NAME.html here"),
+    examples=(("gpt_screen", "prints on two A4 sheets"),),
+    listed="Write a page for the interviewer (-- gpt_screen).",
+)
+def interviewer(args: argparse.Namespace) -> int:
+    from dojo.practice.interview import interviewer
+
+    return interviewer.main(args)
+
+
+@command(
+    TEACH,
     "grade a whole class: submissions in, results, feedback and a page out",
     argument(
         "submissions",
