@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -13,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from dojo.content import catalog, master, stages
-from dojo.content.catalog import Kata
+from dojo.content import catalog, files, master, stages
+from dojo.content.catalog import Kata, Trouble
 from dojo.practice.interview import inquiries, ladder
+from dojo.practice.interview.runner import Runner
+from dojo.practice.interview.timed_session import TimedSession
 from tests import terminal
 from tests.conftest import copy_of_project
 
@@ -236,7 +239,7 @@ def test_a_mock_opens_stages_answers_and_rates(project: Path) -> None:
 def test_a_mock_that_is_killed_goes_on_with_its_stage_its_questions_and_its_time(project: Path) -> None:
     steps = [
         ("from now", save(project, body("return x * 2"))),
-        ("Now let me say how often", lambda _, process: time.sleep(2.5) or __import__("os").kill(process, 9)),
+        ("Now let me say how often", lambda _, process: time.sleep(2.5) or os.kill(process, 9)),
     ]
     terminal.run(["mock", NAME, "--minutes", "10"], steps, project)
     folder = newest(project)
@@ -265,9 +268,58 @@ def test_an_interview_tells_no_verdict_and_is_asked_from_another_terminal(projec
     assert [each.topics for each in inquiries.asked(newest(project))] == [["Shape"]]
 
 
+def test_a_file_that_loses_its_first_function_is_told_and_can_be_mended(project: Path) -> None:
+    steps = [
+        ("from now", save(project, body("return x * 2"))),
+        ("Now let me say how often", save(project, lambda text: text.replace("def twice", "def thrice"))),
+        ("defines no", save(project, lambda text: f"{text}\n\nprint('mine')\n")),
+        ("defines no", save(project, lambda text: text.replace("def thrice", "def twice"))),
+        ("core 1 of 2", save(project, body("return x * times"))),
+        ("Make it a layer", terminal.press(b"q\n")),
+    ]
+    shown, _ = terminal.run(["mock", NAME, "--minutes", "10"], steps, project)
+    assert "Make it a layer" in shown
+    assert "print('mine')" in newest(project).joinpath(f"{NAME}.py").read_text()
+
+
+def full(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_is_told_and_costs_nothing(
+    kata: Kata, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = TimedSession(tmp_path, "mock", ["softmax"], 600.0, stage=1, opened={"1": 0.0})
+    runner = Runner.__new__(Runner)
+    vars(runner).update(session=session, _ladder=kata, _status="", _unkept="")
+    session.path(NAME).write_text(FIRST)
+    monkeypatch.setattr(files, "write_atomic", full)
+    runner._keep()
+    runner._keep()
+    runner._open_next()
+    told = capsys.readouterr().out
+    assert told.count("how far you are cannot be kept: [Errno 28] No space left on device") == 1
+    assert "stage 2 is not open: [Errno 28]" in told
+    assert (session.stage, session.path(NAME).read_text()) == (1, FIRST)
+
+
+def test_of_two_mocks_one_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "ROOT", project)
+    for state in (project / "mocks").glob("*/interview.json"):
+        os.utime(state, (1, 1))
+    for name in ("one", "two"):
+        folder = project / "mocks" / name
+        folder.mkdir(parents=True)
+        TimedSession(folder, "mock", ["softmax"], 600.0, stage=1).save()
+    with pytest.raises(Trouble, match=r"2 mocks are running.*--mock FOLDER"):
+        inquiries.running()
+    shutil.rmtree(project / "mocks" / "one")
+    assert inquiries.running().folder.name == "two"
+
+
 def test_nobody_is_there_to_be_asked_without_a_mock(tmp_path: Path, project: Path) -> None:
     for state in (project / "mocks").glob("*/interview.json"):
-        __import__("os").utime(state, (1, 1))
+        os.utime(state, (1, 1))
     told = dojo(project, "ask", "what about masks?")
     assert told.returncode == 2
     assert "no mock is running" in told.stderr

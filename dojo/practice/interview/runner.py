@@ -42,7 +42,7 @@ class Runner:
         self.waiting: dict[str, bytes] = {}
         self.graded: str | None = None  # what the grader is busy with
         self.listening = True
-        self._status, self._beat, self._saved = "", 0.0, 0.0
+        self._status, self._beat, self._saved, self._unkept = "", 0.0, 0.0, ""
         self._ladder = ladder.of(session) if session.stage else None
         self._answered = len(inquiries.asked(session.folder))
         for kata in self.known.values():
@@ -61,14 +61,14 @@ class Runner:
                     session.end = End.SOLVED
                 if time.monotonic() - self._beat > HEARTBEAT:
                     self._beat = time.monotonic()
-                    session.save()
+                    self._keep()
                 self._show_status()
         except KeyboardInterrupt:
             pass
         finally:
             session.spent = before + time.monotonic() - started
             self._wipe()
-            session.save()
+            self._keep()
 
     def _interview(self) -> None:
         """Say what an interviewer would say now: to what was asked in another terminal, and unasked."""
@@ -82,7 +82,11 @@ class Runner:
     def _open_next(self) -> None:
         """Open the next stage and show what is asked now; after the last there is none."""
         assert self._ladder is not None
-        stage = ladder.open_next(self.session, self._ladder)
+        try:
+            stage = ladder.open_next(self.session, self._ladder)
+        except (OSError, Trouble) as trouble:
+            self._say(f"dojo: stage {self.session.stage + 1} is not open: {trouble}. Mend that, then type `next`.")
+            return
         if stage is None:
             self._say("That was the last stage: go on mending, or `q` ends it.")
             return
@@ -141,7 +145,7 @@ class Runner:
         if not self.session.silent:
             self._wipe()
             self.screen.failures(verdict)
-        self.session.save()
+        self._keep()
         if self._ladder and self.session.stage < self.session.stages and verdict.reached == self.session.stage:
             self._open_next()
 
@@ -166,7 +170,11 @@ class Runner:
 
     def _ask(self, question: str) -> None:
         """Answer a question from the contract, and keep it."""
-        answer = inquiries.ask(self.session, question)
+        try:
+            answer = inquiries.ask(self.session, question)
+        except OSError as trouble:
+            self._say(f"dojo: your question cannot be kept: {trouble}. Mend that, then ask again.")
+            return
         self._answered = len(inquiries.asked(self.session.folder))
         self._wipe()
         self.screen.markdown(answer)
@@ -191,6 +199,16 @@ class Runner:
         if self._ladder is None:
             return master.hints(self.known[name])
         return [hint for stage in stages.of(self._ladder)[: self.session.stage] for hint in stage.hints]
+
+    def _keep(self) -> None:
+        """Write the state; where there is no room for it that is told once, and the session goes on."""
+        try:
+            self.session.save()
+            self._unkept = ""
+        except OSError as trouble:
+            if self._unkept != str(trouble):
+                self._unkept = str(trouble)
+                self._say(f"dojo: how far you are cannot be kept: {trouble}. Your own file is not touched.")
 
     def _say(self, text: str) -> None:
         self._wipe()
