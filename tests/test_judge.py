@@ -50,6 +50,10 @@ def to_numpy(x): return torch.from_numpy(x.numpy())
 def meddle(x): torch.manual_seed(0); torch.rand(1); x.add_(1); return x.clone()
 def by_grad(x): w = x.clone().requires_grad_(); (w * w).sum().backward(); return w.grad
 def nap(x): import time; time.sleep(0.5); return x
+def fill(x, state):
+    state.setdefault("views", []).append((x + len(state))[1:])
+    state["twice"] = state["views"][-1].mT
+    return len(state["views"])
 def times(x, n=10): return sum(torch.sin(x) for _ in range(n))
 
 class Scale(nn.Module):
@@ -83,6 +87,20 @@ def test_what_trains_is_called_with_autograd_on(attempt: proxy.Attempt) -> None:
     with pytest.raises(Raised, match="does not require grad"):
         attempt.by_grad(x)
     assert torch.equal(proxy.Callee(attempt, ["with_grad", "by_grad"])(x), 2 * x)
+
+
+def test_a_dict_of_the_caller_is_kept_and_weighed_in_the_worker(attempt: proxy.Attempt) -> None:
+    state, x = proxy.Callee(attempt, proxy.Callee(attempt, ["a_dict", "fill"]).keep()), torch.randn(4, 5)
+    for count in (1, 2, 3):
+        assert attempt.fill(x, state.target) == count
+    # A view holds the storage that it is a view of, whole, and two views of one hold it once.
+    assert attempt.ask_of([], {"do": "held", "target": state.target})["value"] == 3 * 4 * 5 * 4
+
+
+def test_what_operations_make_is_counted_in_all(attempt: proxy.Attempt) -> None:
+    request = {"do": "call", "target": "double", "args": (torch.randn(3, 5),), "kwargs": {}}
+    readings = attempt.ask_of([], {"do": "observe", "inner": [{**request}, {**request}], "watched": None})["readings"]
+    assert (readings["made"]["mul"], readings["made_in_all"]["mul"]) == (60, 120)
 
 
 def test_a_call_gives_what_the_function_gives(attempt: proxy.Attempt) -> None:

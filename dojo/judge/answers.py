@@ -40,6 +40,7 @@ ANSWERS: dict[str, dict[str, Shape]] = {
     "program": {"data": list, "grad": list},
     "warned": {"value": [str]},
     "steps": {"value": int},
+    "held": {"value": int},
     "run_test": {"answer": str, "because": dict},
     "scaled": {"values": [[Tensor]], "grads": [[(Tensor, None)]], "scales": list},
     "checkpointed": {"value": ANY, "gradients": [(Tensor, None)], "runs": [[int]], "held": int, "drawn": Tensor},
@@ -49,7 +50,7 @@ ANSWERS: dict[str, dict[str, Shape]] = {
     "ranks": {"ranks": [dict], "calls": [{"operation": str, "numbers": int, "bytes": int}]},
 }
 IF_ASKED: dict[str, dict[str, Shape]] = {"grad": {"call": int}, "watch": {"inputs": [Tensor], "changed": [str]}}
-COUNTS = ("operations", "largest", "complex", "profiled")
+COUNTS = ("operations", "largest", "made_in_all", "complex", "profiled")
 READINGS = {**{key: {str: int} for key in COUNTS}, "foreign": [str], "entered": [str], "peak": int}
 MOST_NAME = 200  # characters of a class's name
 FAILURES: dict[str, dict[str, Shape]] = {

@@ -8,6 +8,7 @@ import math
 import operator
 import sys
 import warnings
+from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
@@ -420,7 +421,33 @@ def with_grad(function: Callable[..., Any]) -> Callable[..., Any]:
     return torch.enable_grad()(function)
 
 
-ADAPTERS: dict[str, Callable[..., Any]] = {each.__name__: each for each in (left_in_grad, with_grad, in_arrays)}
+def a_dict(made: Callable[..., Any]) -> Callable[..., Any]:
+    """What makes a dict, whatever the attempt defines: state that its caller owns and it fills, such as a cache."""
+    return dict
+
+
+def held(made: Any) -> Message:
+    """How many bytes of tensors an object holds, in containers and attributes too; each storage once, and whole."""
+    storages: dict[int, int] = {}
+    seen: dict[int, Any] = {}
+    rest = [made]
+    while rest:
+        each = rest.pop()
+        if id(each) in seen:
+            continue
+        seen[id(each)] = each
+        if isinstance(each, Tensor):
+            storages[each.untyped_storage().data_ptr()] = each.untyped_storage().nbytes()
+        elif isinstance(each, dict):
+            rest += each.values()
+        elif isinstance(each, (list, tuple, set, deque)):
+            rest += each
+        elif hasattr(each, "__dict__") and not isinstance(each, type):
+            rest += vars(each).values()
+    return {"value": sum(storages.values())}
+
+
+ADAPTERS: dict[str, Callable[..., Any]] = {each.__name__: each for each in (left_in_grad, with_grad, in_arrays, a_dict)}
 DRIVERS: tuple[Callable[..., Message], ...] = (
-    optimise, scaled, checkpointed, scored, decoded, program, under, left_of, warned, steps,
+    optimise, scaled, checkpointed, scored, decoded, program, under, left_of, warned, steps, held,
 )  # fmt: skip

@@ -85,6 +85,7 @@ class _Count(_Mode):
         self.operations: Counter[str] = Counter()
         self.largest: dict[str, int] = {}
         self.made: dict[str, int] = {}
+        self.made_in_all: Counter[str] = Counter()
         self.complex: dict[str, int] = {}
         self.flops = 0
         self.elements = 0
@@ -121,6 +122,7 @@ class _Count(_Mode):
                 self.largest[name] = max(self.largest.get(name, 0), size)
                 if fresh:
                     self.made[name] = max(self.made.get(name, 0), size)
+                    self.made_in_all[name] += size
                     if size:
                         self.hold(tensor, size)
                 self.elements += tensor.numel() if size else 0
@@ -154,6 +156,7 @@ class Counting:
             "operations": dict(self.mode.operations),
             "largest": self.mode.largest,
             "made": self.mode.made,
+            "made_in_all": dict(self.mode.made_in_all),
             "complex": self.mode.complex,
             "flops": self.mode.flops,
             "elements": self.mode.elements,
