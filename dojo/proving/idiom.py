@@ -253,7 +253,9 @@ def _maker(contract: type[Contract], target: Any, call: Call) -> Callable[[Any],
 
     def make(device: Any) -> nn.Module:
         placed = {name: value for name, value in {"device": device, "dtype": dtype}.items() if name in takes}
-        return target(*args, **kwargs, **placed).to(device).train(contract().trains(call))
+        made = target(*args, **kwargs, **placed)
+        made = made if "dtype" in takes else made.to(dtype)  # else it would cast tables
+        return made.to(device).train(contract().trains(call))
 
     return make
 
