@@ -13,6 +13,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from dojo.content import stages
 from dojo.content.catalog import Kata
 from dojo.content.master import names, read_text
 
@@ -314,7 +315,8 @@ def wrapped(kata: Kata, mistake: str) -> str:
     wrapper = CALLS.get(mistake) or MODULES[mistake]
     parts = [read_text(kata.master), "import dataclasses\nimport torch\nfrom torch import Tensor, nn"]
     parts += map(inspect.getsource, (floats, tensors, own_dtype, wrapper, _around))
-    parts += [f"{name} = _around({name}, {wrapper.__name__})" for name in names(kata)]
+    asked = dict.fromkeys([*names(kata), *(name for stage in stages.of(kata) for name in stage.names)])
+    parts += [f"{name} = _around({name}, {wrapper.__name__})" for name in asked]
     return "\n\n\n".join(parts) + "\n"
 
 
