@@ -21,7 +21,7 @@ from jupytext.paired_paths import paired_paths
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
-from dojo.content import catalog, master
+from dojo.content import catalog, master, stages
 from dojo.content.catalog import Trouble
 from dojo.notebook import api, capture
 from dojo.practice import lesson
@@ -253,6 +253,16 @@ def test_what_cannot_travel_is_told_in_a_sentence() -> None:
     large = bytes(capture.LIMIT + 1)
     with pytest.raises(Trouble, match=r"softmax .* 16 MiB; 16 may travel"):
         capture.capture(kata, {"softmax": lambda x, dim=-1, large=large: x}, {})
+
+
+def test_what_later_stages_ask_for_travels_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    kata, source = catalog.katas()["attention_ladder"], master.read_text(catalog.katas()["attention_ladder"].master)
+    monkeypatch.setattr(capture.linecache, "getlines", lambda name: source.splitlines(keepends=True))
+    names: dict[str, object] = {"__name__": "__main__"}
+    exec(compile(source, "cell", "exec"), names)
+    captured = capture.capture(kata, names, {"cell": "cell 1"})
+    assert stages.open_in(kata, captured.text) == len(stages.of(kata))
+    assert b"decoder_mask" in captured.pickled_cells.pickled
 
 
 def test_the_text_of_an_attempt_is_its_imports_and_what_it_uses(monkeypatch: pytest.MonkeyPatch) -> None:
