@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy
 import pytest
+import torch
 
 from dojo.content import catalog
 from dojo.grading.options import Entry, Options
 from dojo.grading.run import run
 from dojo.judge.fork_server import ForkServer
+from dojo.judge.worker.drivers import ADAPTERS
 from dojo.verdict.types import Verdict
 from tests.conftest import SEED, failures, told
 
@@ -166,3 +169,9 @@ def test_right_attempts_pass(form: str, judged: Callable[[str], Verdict]) -> Non
 def test_wrong_attempts_end_in_their_sentence(mistake: str, judged: Callable[[str], Verdict]) -> None:
     body, sentence = WRONG[mistake]
     assert sentence in told(judged(body))
+
+
+def test_a_function_that_draws_is_given_a_generator_of_the_seed() -> None:
+    drawing = ADAPTERS["in_arrays_drawing"](lambda x, rng: {"moved": x + rng.normal(size=x.shape)})
+    found = drawing(torch.ones(2, 3, dtype=torch.float64), 7).as_tensors()["moved"]
+    assert found.tolist() == (1 + numpy.random.default_rng(7).normal(size=(2, 3))).tolist()

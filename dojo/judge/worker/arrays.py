@@ -49,6 +49,17 @@ def in_arrays(function: Callable[..., Any]) -> Callable[..., Arrays]:
     return called
 
 
+def in_arrays_drawing(function: Callable[..., Any]) -> Callable[..., Arrays]:
+    """The same of a function whose last argument is NumPy's generator: what it is given of that is the seed."""
+
+    def called(*args: Any) -> Any:
+        import numpy
+
+        return function(*args[:-1], numpy.random.default_rng(args[-1]))
+
+    return in_arrays(called)
+
+
 def _copy(tensor: Tensor, back: bool) -> None:
     """The bytes that a tensor spans into the array beside it, which is made where there is none, or back."""
     if not hasattr(tensor, BESIDE):

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from dojo.judge.protocol import Args, Kwargs, Message
-from dojo.judge.worker.arrays import in_arrays
+from dojo.judge.worker.arrays import in_arrays, in_arrays_drawing
 from dojo.judge.worker.readings import instrumentation
 
 MOVED = "a parameter lies elsewhere in memory: views of it keep the old values"
@@ -447,7 +447,19 @@ def held(made: Any) -> Message:
     return {"value": sum(storages.values())}
 
 
-ADAPTERS: dict[str, Callable[..., Any]] = {each.__name__: each for each in (left_in_grad, with_grad, in_arrays, a_dict)}
+ADAPTERS: dict[str, Callable[..., Any]] = {
+    each.__name__: each for each in (left_in_grad, with_grad, in_arrays, a_dict, in_arrays_drawing)
+}
 DRIVERS: tuple[Callable[..., Message], ...] = (
-    optimise, scaled, checkpointed, scored, decoded, program, under, left_of, warned, steps, held,
-)  # fmt: skip
+    optimise,
+    scaled,
+    checkpointed,
+    scored,
+    decoded,
+    program,
+    under,
+    left_of,
+    warned,
+    steps,
+    held,
+)
