@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 
 from dojo.content import catalog, files, master, stages
 from dojo.content.catalog import Kata, Trouble
+from dojo.notebook import capture
 from dojo.practice.interview import inquiries, ladder
 from dojo.practice.interview.runner import Runner
 from dojo.practice.interview.timed_session import TimedSession
@@ -96,6 +98,21 @@ def test_a_file_grows_and_keeps_what_was_written(kata: Kata) -> None:
     assert third.count("\nclass Times") == 1
     assert stages.open_in(kata, third) == 3
     compile(third, "grown.py", "exec")
+
+
+def test_a_file_that_has_grown_is_still_formatted(kata: Kata) -> None:
+    grown = stages.opened(kata, stages.opened(kata, master.stub_text(kata), 2), 3)
+    assert "\n\n\n# %%\nclass Times" in grown
+    assert grown.endswith(f'check("{NAME}")\n')
+    assert f"\n\n\n{stages.GRADING}\n" in grown
+
+
+def test_a_notebook_hands_in_what_later_stages_ask_for(kata: Kata, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = {"one": SECOND, "two": "class Times:\n    pass"}
+    monkeypatch.setattr(capture.linecache, "getlines", lambda name: cells[name].splitlines(keepends=True))
+    found = capture.capture(kata, {"twice": len, "Times": dict}, {name: name for name in cells})
+    assert found.text == f"{SECOND}\n\nclass Times:\n    pass\n"
+    assert pickle.loads(found.pickled_cells.pickled).keys() == {"twice", "Times"}
 
 
 @pytest.mark.parametrize(

@@ -232,6 +232,11 @@ def names(kata: Kata) -> list[str]:
     return [node.name for node in made if "Protocol" not in map(ast.unparse, getattr(node, "bases", ()))]
 
 
+def names_in_all(kata: Kata) -> list[str]:
+    """The same of all stages of a kata that has some."""
+    return [*dict.fromkeys([*names(kata), *(name for stage in stages.of(kata) for name in stage.names)])]
+
+
 def bound(kata: Kata) -> list[str]:
     """The names that the stub gives a value: what it asks for, and the constants beside it."""
     return [name for node in ast.parse(stub_text(kata)).body for name in _defined(node)]

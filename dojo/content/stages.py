@@ -157,8 +157,8 @@ def opened(kata: Kata, source: str, number: int) -> str:
     before, mark, after = text.rpartition(f"{GRADING}\n")
     if not mark or f'check("{kata.name}")' not in after:
         before, mark, after = text, "", ""
-    gap = "\n\n\n" if new and not mark else "\n\n"
-    return before.rstrip("\n") + "\n\n\n" + "\n".join(added) + (f"{gap[1:]}{mark}{after}" if mark else "")
+    gap = "\n\n" if new else "\n"  # a definition has two blank lines on either side
+    return before.rstrip("\n") + "\n\n\n" + "\n\n".join(added) + (f"{gap}{mark}{after}" if mark else "")
 
 
 def faults(kata: Kata) -> list[str]:

@@ -16,7 +16,7 @@ import cloudpickle
 
 import dojo
 from dojo import FOR_NOTEBOOKS
-from dojo.content import master, stages
+from dojo.content import master
 from dojo.content.catalog import ROOT, Trouble
 from dojo.judge.protocol import PickledCells
 
@@ -40,13 +40,13 @@ def capture(kata: Kata, namespace: dict[str, Any], labels: dict[str, str]) -> Ca
 
     Raises Trouble when nothing of it is defined, or when it cannot travel.
     """
-    later = [name for stage in stages.of(kata) for name in stage.names]
-    wanted = [*dict.fromkeys([*master.names(kata), *later])]
-    found = {name: namespace[name] for name in wanted if name in namespace}
+    wanted = master.names(kata)
+    every = master.names_in_all(kata)
+    found = {name: namespace[name] for name in every if name in namespace}
     if not found:
         raise Trouble(f"none of {', '.join(wanted)} is defined here yet: run the cells above, then check again")
     cells = [(name, label, "".join(linecache.getlines(name))) for name, label in labels.items()]
-    imports, defined = master.definitions([*master.bound(kata), *later], [source for *_, source in cells])
+    imports, defined = master.definitions([*master.bound(kata), *every], [source for *_, source in cells])
     for name in FOR_NOTEBOOKS:
         if name in defined and namespace.get(name) is getattr(dojo, name):
             raise Trouble(

@@ -13,9 +13,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from dojo.content import stages
 from dojo.content.catalog import Kata
-from dojo.content.master import names, read_text
+from dojo.content.master import names_in_all, read_text
 
 
 def floats(args, kwargs):
@@ -315,8 +314,7 @@ def wrapped(kata: Kata, mistake: str) -> str:
     wrapper = CALLS.get(mistake) or MODULES[mistake]
     parts = [read_text(kata.master), "import dataclasses\nimport torch\nfrom torch import Tensor, nn"]
     parts += map(inspect.getsource, (floats, tensors, own_dtype, wrapper, _around))
-    asked = dict.fromkeys([*names(kata), *(name for stage in stages.of(kata) for name in stage.names)])
-    parts += [f"{name} = _around({name}, {wrapper.__name__})" for name in asked]
+    parts += [f"{name} = _around({name}, {wrapper.__name__})" for name in names_in_all(kata)]
     return "\n\n\n".join(parts) + "\n"
 
 
