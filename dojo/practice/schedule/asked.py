@@ -19,7 +19,7 @@ RANKS = {  # weight: katas, the most asked first
     2: """
         causal_mask causal_attention rmsnorm layernorm swiglu gae moe router block lm speculative flash_attention
         attention_backward autograd gradients conv2d batchnorm kl_estimators schedules window_attention contrastive
-        debug_decoding reward_model manual_backprop numpy_attention generate batching data_loader quantize
+        debug_decoding reward_model manual_backprop numpy_attention numpy_ladder generate batching data_loader quantize
         paged_attention mixed_precision mla checkpointing ddp gpt2 kmeans packing debug_trainer distillation
     """,
     1: """
