@@ -160,6 +160,38 @@ def test_a_step_takes_rows_of_ids_alone(prefixes: Any) -> None:
         drivers.scored(lambda step: step(prefixes), MODEL, [], {})
 
 
+SMALL = [MODEL[0], MODEL[1], MODEL[2], torch.tensor([0.0, 0, -torch.inf, 0, 0])]
+
+
+def test_a_small_model_is_causal_and_says_of_each_place_what_follows_it() -> None:
+    ids = torch.tensor([[1, 2, 3], [3, 2, 1]])
+    model = drivers.SmallModel(SMALL, torch.float64)
+    whole = model(ids)
+    assert torch.equal(whole[:, :2], model(ids[:, :2]))
+    assert bool((whole[..., 2] == -torch.inf).all())
+    kept = SMALL[3] == 0
+    for row, logits in zip(ids.tolist(), whole, strict=True):
+        alone = drivers.next_token_logprobs(MODEL, row)
+        assert torch.allclose(logits[-1][kept].log_softmax(-1), alone[kept].log_softmax(-1))
+
+
+def test_what_is_called_with_small_models_leaves_their_calls_behind() -> None:
+    def decode(model: Any, draft: Any, ids: torch.Tensor, most: int) -> torch.Tensor:
+        model(ids)
+        with torch.no_grad():
+            ids += 1
+            return draft(ids[:, :1])[:, -1]
+
+    with torch.enable_grad():
+        told = drivers.modelled(decode, [SMALL, SMALL], [torch.tensor([[1, 2]])], {"most": 3}, torch.bfloat16)
+    assert told["value"].dtype is torch.bfloat16
+    assert told["calls"] == [[{"shape": [1, 2], "grad": True}], [{"shape": [1, 1], "grad": False}]]
+    assert told["given"][0].tolist() == [[2, 3]]
+    assert told["given"][1] == 3
+    with pytest.raises(TypeError, match=r"ids: the model takes a torch\.int64 tensor of two dimensions"):
+        drivers.SmallModel(SMALL)(torch.tensor([1, 2]))
+
+
 WEIGHTS = [Draw(1).normal(*shape) for shape in ((7, 4), (9, 4), (3, 4, 4), (4, 7))]
 
 

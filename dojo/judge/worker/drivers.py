@@ -185,6 +185,47 @@ def decoded(
     return {"value": value, "calls": made.calls, "args": args}
 
 
+class SmallModel(torch.nn.Module):
+    """A causal language model, `model(ids (batch, seq))`, that gives logits (batch, seq, vocab) of a dtype.
+
+    `weights` are embedding (vocab, d), recurrence (d, d), output (d, vocab), and what is added to logits (vocab): the
+    state goes through tanh, token by token, in float64. It refuses what does not fit, and notes of each call its
+    `shape`, and whether autograd is on.
+    """
+
+    def __init__(self, weights: Sequence[Tensor], dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self.weights = torch.nn.ParameterList([torch.nn.Parameter(each.double()) for each in weights])
+        self.dtype = dtype
+        self.calls: list[Message] = []
+
+    def forward(self, ids: Tensor) -> Tensor:
+        shape = _shape_of("ids", ids, torch.int64)
+        embedding, recurrence, output, added = self.weights
+        self.calls.append({"shape": [*shape], "grad": torch.is_grad_enabled()})
+        state, states = embedding.new_zeros(shape[0], embedding.shape[1]), []
+        for token in ids.unbind(1):
+            state = torch.tanh(state @ recurrence + embedding[token])
+            states.append(state)
+        return (torch.stack(states, 1) @ output + added).to(self.dtype)
+
+
+def modelled(
+    function: Callable[..., Any],
+    models: list[list[Tensor]],
+    args: list[Any],
+    settings: dict[str, Any],
+    dtype: torch.dtype = torch.float32,
+) -> Message:
+    """Call a function of one small model or of several, each of its weights, and then of other arguments.
+
+    What comes back is the answer, the calls of each model, and the other arguments as they are then.
+    """
+    made = [SmallModel(weights, dtype) for weights in models]
+    value = function(*made, *args, **settings)
+    return {"value": value, "calls": [each.calls for each in made], "given": [*args, *settings.values()]}
+
+
 METHODS = ("exp", "log", "tanh", "relu")
 OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "**": operator.pow}
 
@@ -451,15 +492,5 @@ ADAPTERS: dict[str, Callable[..., Any]] = {
     each.__name__: each for each in (left_in_grad, with_grad, in_arrays, a_dict, in_arrays_drawing)
 }
 DRIVERS: tuple[Callable[..., Message], ...] = (
-    optimise,
-    scaled,
-    checkpointed,
-    scored,
-    decoded,
-    program,
-    under,
-    left_of,
-    warned,
-    steps,
-    held,
-)
+    optimise, scaled, checkpointed, scored, decoded, program, under, left_of, warned, steps, held, modelled,
+)  # fmt: skip
