@@ -25,6 +25,7 @@ RANKS = {  # weight: katas, the most asked first
     1: """
         rope_scaling linear embedding mqa activations gelu_ffn absolute_positions alibi accounting encoder_layer
         decoder_layer encoder seq2seq dropout linear_cross_entropy tensor_parallel logistic_regression
+        decoding_ladder
     """,
 }
 WEIGHTS = {name: weight for weight, names in RANKS.items() for name in names.split()}
