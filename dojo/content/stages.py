@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 TAG, SIGNALS = "stage", "signals"
 HEADING = re.compile(r"## Stage (\d+) · (\d+) min\n")
 BLOCK = re.compile(r"\n*^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(r"\n*^```.*?^```$", re.MULTILINE | re.DOTALL)  # such a block, or a log that is shown
 EMPTY = re.compile(r"^( *)\.\.\.$", re.MULTILINE)
 GRADING = '# %% tags=["active-ipynb"]'  # the cell of a stub that grades it in a notebook, its last
 Definition = ast.FunctionDef | ast.ClassDef
@@ -47,7 +48,7 @@ class Stage:
     @property
     def spoken(self) -> str:
         """What the interviewer says, in one line of plain text: the quotation alone."""
-        return " ".join(BLOCK.sub("", self.prompt.partition("\n")[2]).replace("**", "").split())
+        return " ".join(FENCED.sub("", self.prompt.partition("\n")[2]).replace("**", "").split())
 
     @property
     def names(self) -> list[str]:
@@ -266,7 +267,7 @@ def _grown(source: str, signatures: str) -> tuple[str, str]:
                     text = "\n".join(signatures.split("\n")[_first(method) - 1 : method.end_lineno])
                     end = own.end_lineno or own.lineno
                     edits.append((place(end, len(lines[end - 1].encode())), f"\n\n{text}"))
-    for where, text in sorted(edits, reverse=True):
+    for where, text in reversed(sorted(edits, key=lambda edit: edit[0])):  # at one place the first stays the first
         source = source[:where] + text + source[where:]
     return source, "\n\n\n".join(new)
 
