@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import io
 import math
 import operator
 import sys
@@ -326,6 +327,69 @@ def scaled(
     return found
 
 
+class NextToken(torch.nn.Module):
+    """Logits (rows, seq, vocab) for the next token by the last one alone, of parameters with these values.
+
+    Those named `embedding`, `scale`, `head` and `bias` make the logits. Another takes no part, and one named `frozen`
+    no gradients. A `fault` is that of the next forward: the "loss" of it is nan, or the "gradient" alone infinite.
+    """
+
+    def __init__(self, values: dict[str, Tensor], dropout: float = 0.0) -> None:
+        super().__init__()
+        for name, value in values.items():
+            self.register_parameter(name, torch.nn.Parameter(value.clone(), requires_grad=name != "frozen"))
+        self.dropout, self.fault = torch.nn.Dropout(dropout), ""
+
+    def forward(self, ids: Tensor) -> Tensor:
+        fault, self.fault = self.fault, ""
+        state = torch.nn.functional.embedding(ids, self.embedding)  # type: ignore[arg-type]  # registered above
+        if fault:
+            state = state * math.nan if fault == "loss" else state * 1
+        if fault == "gradient":
+            state.register_hook(lambda grad: grad * math.inf)
+        return self.dropout(torch.tanh(state * self.scale)) @ self.head.mT + self.bias  # type: ignore[union-attr]
+
+
+@torch.random.fork_rng(devices=[])
+def trained(make: Callable[..., Any], script: list[list[Any]]) -> Message:
+    """Make trainers of models of ours, each by a line of a script, and do with the latest what further lines say.
+
+        ["make", values, settings, dropout]  ["step", batch, settings, fault]  ["read", name]  ["seed", 3]  ["eval"]
+        ["save"]  ["load"]  ["file"]
+
+    A fault is as in `NextToken`, or "". `save` keeps a state, `load` loads it, and `file` writes it and reads it. What
+    comes back is, in turn, what each step gave, and every parameter after it, and what was read.
+    """
+    found: list[Any] = []
+    model = trainer = state = None
+    for word, *given in script:
+        if word == "make":
+            values, settings, dropout = given
+            model = NextToken(values, dropout)
+            trainer = make(model, **settings)
+        elif word == "step":
+            assert model is not None
+            batch, settings, model.fault = given
+            loss = trainer.step(batch, **settings)
+            found.append({"loss": loss, "values": {k: v.detach().clone() for k, v in model.named_parameters()}})
+        elif word == "read":
+            found.append(getattr(trainer, given[0]))
+        elif word == "seed":
+            torch.manual_seed(given[0])
+        elif word == "eval":
+            assert model is not None
+            model.eval()
+        elif word == "save":
+            state = trainer.state_dict()
+        elif word == "load":
+            trainer.load_state_dict(state)
+        else:
+            written = io.BytesIO()
+            torch.save(state, written)
+            state = torch.load(io.BytesIO(written.getvalue()), weights_only=True)
+    return {"value": found}
+
+
 @torch.random.fork_rng(devices=[])
 def checkpointed(
     checkpoint: Callable[..., Any],
@@ -493,4 +557,5 @@ ADAPTERS: dict[str, Callable[..., Any]] = {
 }
 DRIVERS: tuple[Callable[..., Message], ...] = (
     optimise, scaled, checkpointed, scored, decoded, program, under, left_of, warned, steps, held, modelled,
+    trained,
 )  # fmt: skip
