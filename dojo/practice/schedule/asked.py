@@ -21,6 +21,7 @@ RANKS = {  # weight: katas, the most asked first
         attention_backward autograd gradients conv2d batchnorm kl_estimators schedules window_attention contrastive
         debug_decoding reward_model manual_backprop numpy_attention numpy_ladder generate batching data_loader quantize
         paged_attention mixed_precision mla checkpointing ddp gpt2 kmeans packing debug_trainer distillation
+        trainer_ladder
     """,
     1: """
         rope_scaling linear embedding mqa activations gelu_ffn absolute_positions alibi accounting encoder_layer
