@@ -255,6 +255,15 @@ def test_what_is_checkpointed_is_told_from_what_is_not(nested: bool) -> None:
     assert not drivers.checkpointed(theirs, **BESIDE, grad=False)["graph"]
 
 
+def test_modes_of_modules_are_overheard() -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    module[0].eval()
+    with torch.no_grad():
+        assert drivers.overheard(module, (torch.ones(2),), {})["modes"] == [(False, True), (True, True)]
+    assert drivers.overheard(torch.no_grad()(module[0]), (torch.ones(2),), {})["modes"] == [(False, False)]
+    module(torch.ones(2))  # nobody listens any more
+
+
 class Halved:
     """A scaler that a driver trains under."""
 

@@ -504,6 +504,19 @@ def steps(made: Callable[..., Any], args: Args, kwargs: Kwargs) -> Message:
     return {"value": count}
 
 
+def overheard(made: Callable[..., Any], args: Args, kwargs: Kwargs) -> Message:
+    """A call with autograd on, and in which modes modules are called in it: training, and whether autograd is on."""
+    modes = set[tuple[bool, bool]]()
+    note = torch.nn.modules.module.register_module_forward_pre_hook(
+        lambda module, _: modes.add((module.training, torch.is_grad_enabled()))
+    )
+    try:
+        with torch.enable_grad():
+            return {"value": made(*args, **kwargs), "modes": sorted(modes)}
+    finally:
+        note.remove()
+
+
 def left_in_grad(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that works on `.grad` of its parameters, as one of (value, gradient) that gives the gradients.
 
@@ -557,5 +570,5 @@ ADAPTERS: dict[str, Callable[..., Any]] = {
 }
 DRIVERS: tuple[Callable[..., Message], ...] = (
     optimise, scaled, checkpointed, scored, decoded, program, under, left_of, warned, steps, held, modelled,
-    trained,
+    trained, overheard,
 )  # fmt: skip
