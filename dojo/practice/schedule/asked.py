@@ -13,7 +13,7 @@ from dojo.content.catalog import Kata
 
 RANKS = {  # weight: katas, the most asked first
     3: """
-        softmax sdpa mha kv_cache sampling cross_entropy gqa rope debug_lm lm_loss adamw grpo lora ppo dpo
+        softmax sdpa mha kv_cache sampling cross_entropy gqa rope debug_lm gpt_screen lm_loss adamw grpo lora ppo dpo
         bpe_train bpe_encode beam_search
     """,
     2: """

@@ -22,7 +22,7 @@ VOCAB, CLASSES = 29, 5
 APART = 1e-3  # by which the best logit beats the next one
 
 
-def screened(d: Draw, ids: Tensor, layers: int = 2, d_model: int = 12, max_len: int = 16, dropout: float = 0.0) -> Call:
+def screened(d: Draw, ids: Tensor, layers: int = 2, d_model: int = 15, max_len: int = 16, dropout: float = 0.0) -> Call:
     """A call of a GPT, which never finds the ids 0 and `VOCAB - 1` the most probable."""
     init = dict(zip(TestMiniGPT.signature.init, (VOCAB, d_model, layers, 3, max_len, dropout), strict=True))
     params = TestMiniGPT.params(d, init)
@@ -34,6 +34,12 @@ def screened(d: Draw, ids: Tensor, layers: int = 2, d_model: int = 12, max_len: 
 class TestAttend(given.TestAttend):
     stage = 1
     holds = {"Kinds": ("test_values", "test_gradients")}
+    cases = {"three_heads": {}, "one_head": {"heads": 1}, "one_token": {"seq": 1}}
+
+    @classmethod
+    def call(cls, d: Draw, heads: int = 3, seq: int = 5) -> Call:
+        q, k, v = (d.normal(2, seq, 5 * heads, scale=1.5) for _ in "qkv")  # half of 4 is its root
+        return Call({"q": q, "k": k, "v": v, "num_heads": heads})
 
 
 class TestBlock(given.TestBlock):
