@@ -13,7 +13,7 @@ from dojo.cli import home, main
 from dojo.content import catalog
 from dojo.practice import progress
 from dojo.practice.database import remember
-from dojo.practice.schedule import plans
+from dojo.practice.schedule import making, plans
 from tests.conftest import COUNT, copy_of_project
 from tests.terminal import Terminal
 from tests.test_memory import attempt
@@ -30,7 +30,7 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOJO_HOME", str(tmp_path / "home"))
     now, katas = datetime.now(UTC), catalog.katas()
     standings = progress.standings(katas.values(), [], now)
-    plans.keep_plan(plans.make_plan(katas, standings, date.today() + timedelta(18), 9, now))
+    plans.keep_plan(making.make_plan(katas, standings, date.today() + timedelta(18), 9, now))
     assert remember([attempt("softmax", at=now.timestamp() + 1)]) is None
 
 

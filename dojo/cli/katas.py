@@ -1,14 +1,9 @@
-"""`list`, `show`, `hint`, `reveal`, `reset` and `plan`: what there is to practise, what helps, and when."""
+"""`list`, `show`, `hint`, `reveal` and `reset`: what there is to practise, and what helps."""
 
 from __future__ import annotations
 
-import argparse
 import ast
-import math
-import shutil
 import sys
-import textwrap
-from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -22,15 +17,12 @@ from dojo.content.catalog import ROOT, Kata, Trouble, typed
 from dojo.grading.options import read
 from dojo.practice import lesson, progress
 from dojo.practice.database import Unreadable
-from dojo.practice.schedule import plans
-from dojo.practice.schedule.plans import Plan, Task
 from dojo.practice.schedule.standing import Standing, State
 from dojo.verdict.screen.markdown import page
 from dojo.verdict.screen.terminal import Screen
 from dojo.verdict.screen.text import filled
 
 STYLES = {State.NOT_STARTED: "dim", State.WRONG_SINCE: "red"}
-NAMED = 8  # of what a plan has no room for
 NARROW = 20  # columns left for titles at which levels and minutes are left out
 
 
@@ -159,74 +151,6 @@ def open_stage(kata: Kata) -> int:
     where = f"Stage {number} of {count} is open in {kata.say(kata.stub)}; what you wrote stands as it was."
     print(filled(f"\n{where} `{typed(f'grade {kata.name}')}` grades all that is open.", sys.stdout))
     return 0
-
-
-def plan(args: argparse.Namespace) -> int:
-    """Make the plan, forget it, or print the one that is kept, with what is done."""
-    if args.clear:
-        had = plans.plan_file().exists()
-        plans.plan_file().unlink(missing_ok=True)
-        print("the plan is forgotten" if had else "there is no plan to forget")
-        return 0
-    found, now = catalog.katas(), datetime.now(UTC)
-    standings = progress.standings(found.values())
-    if args.date is not None:
-        words = [word for word in args.known.split(",") if word]
-        known = {kata.name for kata in catalog.select(words)} if words else set()
-        plans.keep_plan(plans.make_plan(found, standings, args.date, args.hours, now, args.target, known))
-    kept = plans.kept_plan()
-    if kept is None:
-        first = typed(f"plan --date {date.today() + timedelta(14)} --hours 6")
-        print(filled(f"there is no plan yet: `{first}` makes one", sys.stdout))
-        return 0
-    print(_planned(kept, kept.done(standings), now.astimezone().date()))
-    return 0
-
-
-def _planned(kept: Plan, done: list[bool], today: date) -> str:
-    """The plan in a line a day, and how it stands."""
-    days: dict[date, list[tuple[Task, bool]]] = {}
-    for task, ready in zip(kept.tasks, done, strict=True):
-        days.setdefault(task.day, []).append((task, ready))
-    left = (kept.date - today).days
-    when = f"in {left} days" if left > 1 else "tomorrow" if left == 1 else "today" if left == 0 else "over"
-    planned = _time(sum(task.minutes for task in kept.tasks))
-    day = f"{kept.date:%A} {kept.date.day} {kept.date:%B %Y}"
-    width = min(120, shutil.get_terminal_size().columns if sys.stdout.isatty() else 120)
-    target = "" if kept.target == "all" else f" for {kept.target}"
-    lines = [*_wrapped(f"The interview{target} on {day} is {when}. Planned: {planned}.", width), ""]
-    for on, tasks in days.items():
-        head = f"  {plans.day_of(on, today):<10}  {sum(task.minutes for task, _ in tasks):>3} min  "
-        late = " (late)" if on < today else ""
-        names = [f"✓ {task.title}" if ready else f"{task.title}{late}" for task, ready in tasks]
-        lines += _wrapped(", ".join(names), width, head)
-    notes = [f"{sum(done)} of {len(done)} done. `{typed('next')}` follows the plan, `{typed('plan --clear')}` ends it."]
-    open_ = [task for task, ready in zip(kept.tasks, done, strict=True) if not ready]
-    if left >= 0 and any(task.day < today for task in open_):
-        hours = math.ceil(sum(task.minutes for task in open_) / 60)
-        more = f" --for {kept.target}" * (kept.target != "all") + f" --known {','.join(kept.known)}" * bool(kept.known)
-        again = typed(f"plan --date {kept.date} --hours {hours}{more}")
-        notes.append(f"`{again}` spreads what is late over the days that are left.")
-    if kept.left_out:
-        time = _time(sum(task.minutes for task in kept.left_out))
-        names = [task.title for task in kept.left_out]
-        rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        notes.append(f"No room in {kept.hours:g} h for {', '.join(names[:NAMED])}{rest}: that takes {time}.")
-    return "\n".join([*lines, "", *(row for text in notes for row in _wrapped(text, width))])
-
-
-def _wrapped(text: str, width: int, head: str = "") -> list[str]:
-    """Lines of a paragraph behind a head; nothing is broken but at spaces."""
-    below = " " * len(head)
-    return textwrap.wrap(
-        text, width, initial_indent=head, subsequent_indent=below, break_long_words=False, break_on_hyphens=False
-    )
-
-
-def _time(minutes: int) -> str:
-    """Minutes as they are said: 45 min, 6 h, 1 h 30 min."""
-    hours, rest = divmod(minutes, 60)
-    return " ".join([*([f"{hours} h"] if hours else []), *([f"{rest} min"] if rest or not hours else [])])
 
 
 def show_hint(kata: Kata, again: bool = False) -> int:

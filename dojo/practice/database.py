@@ -1,4 +1,4 @@
-"""The history database: every grade, mock and hunt of this user, with the attempt's text, answers to questions, help.
+"""The history database: every grade, mock, drill and hunt of this user with the attempt's text, answers, help.
 
 It is also what knows what was solved.
 Nothing here may keep a verdict from its reader: `remember` answers with a sentence when it could not write.
@@ -27,7 +27,7 @@ create table attempt (
     id integer primary key,
     at real not null,            -- seconds since 1970, UTC
     kata text not null,
-    kind text not null,          -- grade, mock or hunt
+    kind text not null,          -- grade, mock, drill or hunt
     verdict text not null,
     tiers text not null,         -- JSON: tier to passed or failed
     failing text not null,       -- JSON: list of {name, tier, outcome, diagnosis}

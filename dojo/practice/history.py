@@ -84,12 +84,10 @@ def proposals(count: int) -> str:
         date, name = min((standing.due, name) for name, standing in standings.items() if standing.due)
         return "\n".join([f"nothing is due; {name} comes next, on {date.astimezone():%d %B at %H:%M}.", *asked])
     lines = [
-        f"{number}. {due.kata.name:<18}  {due.kata.title}, {due.kata.minutes} min — {due.reason}"
+        f"{number}. {due.kata.name:<18}  {due.kata.title}, {due.minutes} min — {due.reason}"
         for number, due in enumerate(proposed[:count], 1)
     ]
-    first = proposed[0].kata.name
-    clock = f"`{typed(f'mock {first}')}` for the clock, `{typed(f'grade {first}')}` without it."
-    return "\n".join([*lines, "", clock, *asked])
+    return "\n".join([*lines, "", proposed[0].steps, *asked])
 
 
 def questions_due(katas: Mapping[str, Kata]) -> list[str]:

@@ -57,9 +57,11 @@ def next_(args: argparse.Namespace) -> int:
     ),
     argument("--for", dest="target", choices=[*TARGETS], default="all", help="what the position is about"),
     argument("--known", default="", metavar="NAMES", help="katas or tracks that you know, as in rope,gqa"),
+    flag("--place", help="first find out what you know: five drills in ten minutes, one of each level"),
     flag("--clear", help="forget the plan"),
     examples=(
         ("--date 2026-12-10 --hours 6", "make it; `next` follows it"),
+        ("--date 2026-12-10 --hours 6 --place", "after ten minutes that say what you know"),
         ("--date 2026-12-10 --hours 6 --for inference --known rope,gqa", "more of what they ask, less of yours"),
         ("", "what is done"),
         ("--clear", "forget it"),
@@ -68,13 +70,34 @@ def next_(args: argparse.Namespace) -> int:
 def plan(args: argparse.Namespace) -> int:
     if (args.date is None) != (args.hours is None):
         raise Misused("--date and --hours go together, as in --date 2026-12-10 --hours 6")
-    if args.clear and args.date:
-        raise Misused("--clear forgets the plan, so it takes no --date")
+    if args.clear and (args.date or args.place):
+        raise Misused("--clear forgets the plan, so it takes no --date and no --place")
     if args.date is None and (args.known or args.target != "all"):
         raise Misused("--for and --known are for a new plan, which needs --date and --hours")
-    from dojo.cli import katas
+    from dojo.cli import planning
 
-    return katas.plan(args)
+    return planning.plan(args)
+
+
+@command(
+    PRACTISE,
+    "write one short kata from memory, against the clock",
+    argument("name", nargs="?", metavar="NAME", help="a short kata; what is due, or planned, when left out"),
+    argument("--minutes", type=MINUTES, metavar="M", help="the time; 5 to 10, by its par, when left out"),
+    argument(
+        "--resume", nargs="?", const="", metavar="FOLDER", help="go on with one that was cut off, the last when unnamed"
+    ),
+    NO_RECORD,
+    examples=(
+        ("softmax", ""),
+        ("", "what is due, else what the plan has next"),
+        ("--resume", "the one that was cut off"),
+    ),
+)
+def drill(args: argparse.Namespace) -> int:
+    from dojo.practice.interview import drill
+
+    return drill.main(args)
 
 
 @command(

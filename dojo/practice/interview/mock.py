@@ -234,7 +234,8 @@ def write_code(
         progress.note(Help(time.time(), name, HINT, number) for name, number in taken)
     if end is End.OPEN:
         return None
-    print(f"\n{held.end}. The last saved files are graded once more, with fresh inputs.\n", flush=True)
+    why = "it is right" if held.kind == timed_session.DRILL and end is End.SOLVED else held.end
+    print(f"\n{why}. The last saved files are graded once more, with fresh inputs.\n", flush=True)
     final = grade_once_more(held, grader, held.katas)
     for name, verdict in final.items():
         if verdict.verdict != "empty":

@@ -1,4 +1,4 @@
-"""Timed sessions, graded on every save: what mock interviews and bug hunts have in common.
+"""Timed sessions, graded on every save: what mock interviews, drills and bug hunts have in common.
 
 A session has a folder of its own. Its state is written as it goes, so that one that was cut off goes on with the time
 that was left; `runner` runs it.
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dojo.verdict.types import Verdict
 
 STATE = "interview.json"
+DRILL = "drill"
 STOPPED = (Outcome.CRASHED, Outcome.TIMED_OUT, Outcome.SKIPPED)
 
 
@@ -61,7 +62,7 @@ class TimedSession:
     """What is asked, how long it may take, and what has happened so far."""
 
     folder: Path
-    kind: str  # mock or hunt
+    kind: str  # mock, drill or hunt
     katas: list[str]
     seconds: float
     spent: float = 0.0
@@ -143,8 +144,9 @@ class TimedSession:
         return next((event for event in reversed(self.events) if event.kata == kata), None)
 
     def passed(self, kata: str) -> bool:
+        """Whether nothing is left to do: of a drill, which asks without the contract, what is right is enough."""
         event = self.last(kata)
-        return event is not None and event.word == PASSED
+        return event is not None and event.word in (SOLVED if self.kind == DRILL else (PASSED,))
 
     @property
     def stages(self) -> int:

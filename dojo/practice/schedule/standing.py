@@ -35,7 +35,7 @@ class Standing:
     """One kata's state and what it follows from; attempts are in order, the oldest first."""
 
     state: State
-    gradings: tuple[Attempt, ...]  # those that count: own files, notebooks and mocks
+    gradings: tuple[Attempt, ...]  # those that count: own files, notebooks, mocks and drills
     hunts: tuple[Attempt, ...]  # these never count, for their solution was handed over
     edited: bool  # whether the own file, or its notebook, answers otherwise than what passed, or was graded, last
     memory: Memory | None  # what the scheduler makes of the gradings
