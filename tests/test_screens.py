@@ -14,7 +14,7 @@ from dojo.cli import main
 from dojo.content import catalog
 from dojo.practice import progress
 from dojo.practice.database import remember
-from dojo.practice.schedule import plans
+from dojo.practice.schedule import making, plans
 from tests.conftest import copy_of_project
 from tests.terminal import Terminal
 from tests.test_memory import attempt
@@ -42,7 +42,7 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, ago in (("linear", 7), ("linear", 6), ("embedding", 5), ("linear", 1)):
         assert remember([attempt(name, at=now.timestamp() - 86400 * ago)]) is None
     standings = progress.standings(katas.values(), [], now)
-    plans.keep_plan(plans.make_plan(katas, standings, date.today() + timedelta(9), 3, now))
+    plans.keep_plan(making.make_plan(katas, standings, date.today() + timedelta(9), 3, now))
 
 
 @pytest.fixture
@@ -123,6 +123,21 @@ def test_a_plan_of_some_days_fits(shown: Shown) -> None:
     assert lines[0].startswith("The interview on ")
     assert "dojo plan --clear" in "\n".join(lines)
     assert shown("next")[0].startswith("1. ")
+
+
+def test_a_plan_of_six_hours_is_made_after_an_offer_and_fits(project: Path) -> None:
+    day = str(date.today() + timedelta(10))
+    terminal = Terminal(project, ROWS, COLUMNS, "plan", "--date", day, "--hours", "6")
+    terminal.shows("Begin with them? [y/N]")
+    terminal.press("n\n")
+    assert terminal.status() == 0
+    lines = "\n".join(terminal.all()).rstrip().splitlines()
+    assert not [line for line in terminal.written().splitlines() if len(line) > COLUMNS]
+    assert len(lines) < ROWS
+    told = "\n".join(lines)
+    for words in ("  today ", "hunt ", "drill ", "read ", "mock ", "are only read", "No room in 6 h for "):
+        assert words in told
+    os.close(terminal.end)
 
 
 def test_the_overview_of_commands_is_whole(shown: Shown) -> None:
