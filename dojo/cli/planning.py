@@ -18,7 +18,7 @@ from dojo.verdict.screen.text import filled
 
 NAMED = 8  # of what a plan has no room for
 WIDTH = 80  # columns, where no terminal is narrower
-PLACE = "Ten minutes of drills find out what you know, so that it is not planned. Begin with them? [y/N]"
+PLACE = "Ten minutes of drills say what you know already. Begin with them? [y/N]"
 
 
 def plan(args: argparse.Namespace) -> int:
