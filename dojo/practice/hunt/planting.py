@@ -18,6 +18,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from dojo.content import catalog, master, proofs
+from dojo.content.rows import BadRow
 from dojo.grading.options import Options
 from dojo.practice.hunt.traces import traces
 from dojo.verdict.failures import Fault
@@ -44,6 +45,7 @@ class Wish:
     seed: int
     crashes: bool = False  # bugs that show as an exception may be planted too
     among: tuple[str, ...] = ()  # only bugs of these names, unless there are none
+    text: str = ""  # the right program that they are planted into, where that is not the solution
 
 
 def choose_for_all(wishes: list[Wish], server: ForkServer) -> list[list[str]]:
@@ -61,43 +63,48 @@ def choose(wish: Wish, server: ForkServer, known: dict[str, bool] | None = None)
     `known` says by name which bugs show alone, and learns it of others.
     """
     kata, rng = catalog.katas()[wish.kata], random.Random(f"{wish.kata} {wish.seed}")
-    usable = [bug for bug in proofs.bugs(kata) if not gives_itself_away(kata, bug)]
+    usable = [bug for bug in proofs.bugs(kata) if not gives_itself_away(kata, bug, wish.text)]
     usable = [bug for bug in usable if not wish.among or bug.name in wish.among]
     shows = {} if known is None else known
     tried, refused, most = set[str](), set[frozenset[str]](), list[str]()
     for _ in range(TRIES):
-        chosen = together(kata, rng.sample(usable, len(usable)), wish.bugs)
+        chosen = together(kata, rng.sample(usable, len(usable)), wish.bugs, wish.text)
         names = [bug.name for bug in chosen]
         most = max(most, names[: wish.bugs - 1], key=len)
         if len(chosen) < wish.bugs or frozenset(names) in refused:
             continue
-        alone = Facts(kata, [[bug] for bug in chosen if bug.name not in shows], server)
+        alone = Facts(kata, [[bug] for bug in chosen if bug.name not in shows], server, text=wish.text)
         shows |= {name: alone.shows(name, wish.crashes) for name in alone.outcomes}
         tried |= {*names}
         usable = [bug for bug in usable if bug.name not in tried or shows[bug.name]]  # the same, whatever is known
-        if all(shows[name] for name in names) and side_by_side(kata, chosen, wish.crashes, server):
+        if all(shows[name] for name in names) and side_by_side(kata, chosen, wish.crashes, server, wish.text):
             return names
         refused.add(frozenset(names))
     return most
 
 
-def side_by_side(kata: Kata, bugs: list[Row], crashes: bool, server: ForkServer) -> bool:
+def side_by_side(kata: Kata, bugs: list[Row], crashes: bool, server: ForkServer, text: str = "") -> bool:
     """Whether bugs that show alone show together too, and none hides another."""
     if len(bugs) == 1:
         return True
     sizes = range(1 if len(bugs) == 2 else 2, len(bugs) + 1)
-    facts = Facts(kata, [[*some] for size in sizes for some in combinations(bugs, size)], server, bugs)
+    facts = Facts(kata, [[*some] for size in sizes for some in combinations(bugs, size)], server, bugs, text)
     return facts.shows(facts.whole, crashes) and all(map(facts.fails, facts.outcomes)) and not facts.hidden()
 
 
-def together(kata: Kata, bugs: Sequence[Row], count: int) -> list[Row]:
-    """The first bugs, up to `count`, that change statements of their own and can be planted together."""
-    source = text = master.read_text(kata.master)
+def together(kata: Kata, bugs: Iterable[Row], count: int, text: str = "") -> list[Row]:
+    """The first bugs, up to `count`, that change statements of their own and can be planted together.
+
+    They are planted into the `text` of a right program, or else into the solution.
+    """
+    source = text = text or master.read_text(kata.master)
     statements, taken = _statements(source), set[int]()
     chosen: list[Row] = []
     for bug in bugs:
+        if len(chosen) == count:
+            break
         edited = {statements.get(source[: source.find(old)].count("\n") + 1, 0) for old, _ in bug.edits}
-        if len(chosen) < count and not edited & taken and bug.fits(source) and bug.fits(text):
+        if not edited & taken and bug.fits(source) and bug.fits(text):
             text = bug.plant(text)
             taken |= edited
             chosen.append(bug)
@@ -115,23 +122,32 @@ def _statements(source: str) -> dict[int, int]:
     return first
 
 
-def gives_itself_away(kata: Kata, bug: Row) -> bool:
-    """Whether the program with the bug has code without an effect that the solution does not have."""
-    text = master.read_text(kata.master)
-    return not bug.fits(text) or bool(traces(bug.plant(text)) - traces(text))
+def gives_itself_away(kata: Kata, bug: Row, text: str = "") -> bool:
+    """Whether the program with the bug has code without an effect that the right one, the solution, does not have.
+
+    A bug that cannot be planted gives itself away too.
+    """
+    text = text or master.read_text(kata.master)
+    try:
+        return bool(traces(bug.plant(text)) - traces(text))
+    except (BadRow, SyntaxError):  # what it replaces is written otherwise there
+        return True
 
 
 class Facts:
     """What the checks say about programs, each with a set of bugs in it, as far as it matters.
 
-    A program is checked until it gives a wrong value. Where `whole` is given, the one with all bugs and those with all
+    The bugs are planted into `text`, a right program, or else into the solution. A program is checked until it gives a
+    wrong value. Where `whole` is given, the one with all bugs and those with all
     but one are checked until each of these has been told from it.
     """
 
-    def __init__(self, kata: Kata, sets: list[list[Row]], server: ForkServer, whole: Sequence[Row] = ()) -> None:
+    def __init__(
+        self, kata: Kata, sets: list[list[Row]], server: ForkServer, whole: Sequence[Row] = (), text: str = ""
+    ) -> None:
         from dojo.grading.kill_matrix import kill_matrix
 
-        text = master.read_text(kata.master)
+        text = text or master.read_text(kata.master)
         self.whole, self.but_one = _row(whole), [_row([b for b in whole if b is not bug]) for bug in whole]
         self.outcomes: dict[str, dict[str, Fault | Exception | None]] = {}
         self._differs = cache(self._differs_in)

@@ -53,6 +53,7 @@ class Hunted:
 
     planted: tuple[str, ...]
     mutants: tuple[str, ...]
+    handed_out: str = ""  # the program with the bugs, where that is no edit of the solution
 
 
 @dataclass(frozen=True)
@@ -235,6 +236,7 @@ def _material(cls: type[CandidateTest]) -> Material:
         planted, handed_out = cls.chosen.planted, text
         for name in planted:
             handed_out = known[name].plant(handed_out)
+        handed_out = cls.chosen.handed_out or handed_out
         rows = proofs.mutants(kata)
         every = proofs.mistakes(kata) | {bug.name: bug.plant(text) for bug in (*known.values(), *rows)}
         notes = {bug.name: bug.mark for bug in (*known.values(), *rows) if bug.mark != proofs.RAISES}
