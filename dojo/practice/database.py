@@ -1,4 +1,4 @@
-"""The history database: every grade, mock, drill and hunt of this user with the attempt's text, answers, help.
+"""The history database: every grade, mock, drill, hunt and review of this user, its text, answers and help.
 
 It is also what knows what was solved.
 Nothing here may keep a verdict from its reader: `remember` answers with a sentence when it could not write.
@@ -27,12 +27,12 @@ create table attempt (
     id integer primary key,
     at real not null,            -- seconds since 1970, UTC
     kata text not null,
-    kind text not null,          -- grade, mock, drill or hunt
+    kind text not null,          -- grade, mock, drill, hunt or review
     verdict text not null,
     tiers text not null,         -- JSON: tier to passed or failed
     failing text not null,       -- JSON: list of {name, tier, outcome, diagnosis}
     seconds real not null,       -- of grading
-    spent real,                  -- seconds a mock or hunt had taken by then
+    spent real,                  -- seconds a mock, hunt or review had taken by then
     hints integer not null,      -- taken by then
     text text not null,          -- of the attempt
     details text not null        -- JSON: the whole verdict, with pictures
@@ -139,6 +139,7 @@ class Help:
 
 
 HINT, SOLUTION, FRESH = "hint", "solution", "fresh"
+HANDED_OUT = ("hunt", "review")  # kinds whose program was handed out: they count neither for nor against a kata
 RATINGS = ("again", "hard", "good", "easy")
 COLUMNS = [f.name for f in fields(Attempt)]
 ANSWER_COLUMNS = [f.name for f in fields(Answer)]

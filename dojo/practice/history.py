@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from dojo.content import catalog, files, sync
 from dojo.content.catalog import Kata, Trouble, typed
 from dojo.practice import database, progress
-from dojo.practice.database import HINT, SOLUTION, Aid, Answer, Attempt, Help, Unreadable
+from dojo.practice.database import HANDED_OUT, HINT, SOLUTION, Aid, Answer, Attempt, Help, Unreadable
 from dojo.practice.schedule import plans, repetition
 from dojo.verdict.screen.text import filled
 from dojo.verdict.types import Tier
@@ -206,7 +206,7 @@ def listing(kata: Kata) -> str:
 
 
 def overview() -> str:
-    """One line for each kata that has a history, and one for the hunts."""
+    """One line for each kata that has a history, one for the hunts and one for the reviews."""
     katas = catalog.katas()
     standings = {name: each for name, each in progress.standings(katas.values()).items() if each.gradings or each.hunts}
     if not standings:
@@ -217,8 +217,9 @@ def overview() -> str:
             solved, passed = (sum(map(attrgetter(word), standing.gradings)) for word in ("solved", "passed"))
             count = f"{len(standing.gradings):>8}  {solved:>6}  {passed:>6}"
             lines.append(f"{name:<18}  {standing.label:<23}  {count}  {when(standing.last)}")
-    hunts = progress.hunts(standings)
-    lines += ["", f"hunts solved, which change no state: {hunts}"] if hunts else []
+    held = {f"{kind}s": progress.hunts(standings, kind) for kind in HANDED_OUT}
+    told = [f"{kinds} solved, which change no state: {counts}" for kinds, counts in held.items() if counts]
+    lines += ["", *told] if told else []
     return "\n".join([*lines, "", f"kept in {database.place()}; `{typed('history NAME')}` lists a kata's attempts."])
 
 
@@ -229,7 +230,7 @@ def when(attempt: Attempt) -> str:
 
 def word(attempt: Attempt) -> str:
     """How an attempt ended."""
-    if attempt.kind == "hunt":
+    if attempt.kind in HANDED_OUT:
         return "solved" if attempt.passed else "not solved"
     return attempt.word
 
@@ -274,8 +275,10 @@ def restore(kata: Kata, attempt: Attempt) -> str:
     """Put an attempt's text back into the kata's stub; what was there is kept. Returns the sentence that says where.
 
     The help that it had counts again. Raises Trouble for what a hunt left: that is the solution, and graded in the stub
-    it would pass as the user's own.
+    it would pass as the user's own. What a review left are remarks.
     """
+    if attempt.kind == "review":
+        raise Trouble(f"the attempt of {when(attempt)} is a review: its text are remarks and no program")
     if attempt.kind == "hunt":
         raise Trouble(f"the attempt of {when(attempt)} is a hunt's: its text is the solution, not yours to be graded")
     kept = ""

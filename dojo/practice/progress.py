@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from dojo.content import build, files, master, sync
 from dojo.content.catalog import Kata, typed
 from dojo.practice import database
-from dojo.practice.database import FRESH, HINT, SOLUTION, Aid, Attempt, Help, Unreadable
+from dojo.practice.database import FRESH, HANDED_OUT, HINT, SOLUTION, Aid, Attempt, Help, Unreadable
 from dojo.practice.schedule import plans, repetition
 from dojo.practice.schedule.standing import HELPED, Standing, State, best
 from dojo.verdict.types import PASSED, SOLVED, WRONG
@@ -80,15 +80,16 @@ def tally(found: Collection[Standing]) -> str:
     return f"{sum(standing.solved for standing in found)} of {len(found)} solved{rest}"
 
 
-def hunts(found: Mapping[str, Standing]) -> str:
-    """How many hunts of which kata are solved, in words; nothing where there was none."""
-    held = {name: standing.hunts for name, standing in found.items() if standing.hunts}
-    return ", ".join(f"{name} {sum(hunt.passed for hunt in hunts)} of {len(hunts)}" for name, hunts in held.items())
+def hunts(found: Mapping[str, Standing], kind: str = "hunt") -> str:
+    """How many hunts, or reviews, of which kata are solved, in words; nothing where there was none."""
+    held = {name: [a for a in standing.hunts if a.kind == kind] for name, standing in found.items()}
+    counts = {name: (sum(a.passed for a in mine), len(mine)) for name, mine in held.items() if mine}
+    return ", ".join(f"{name} {solved} of {count}" for name, (solved, count) in counts.items())
 
 
 def _standing(kata: Kata, attempts: Sequence[Attempt], now: datetime) -> Standing:
-    gradings = tuple(a for a in attempts if a.kind != "hunt" and a.verdict in JUDGED)
-    hunts = tuple(a for a in attempts if a.kind == "hunt")
+    gradings = tuple(a for a in attempts if a.kind not in HANDED_OUT and a.verdict in JUDGED)
+    hunts = tuple(a for a in attempts if a.kind in HANDED_OUT)
     memory, work = repetition.memory(kata, gradings, now), _work(kata)
     edited = work is not None and _edited(kata, work, gradings)
     if any(attempt.solved for attempt in gradings):
@@ -172,7 +173,7 @@ def aid(kata: Kata, text: str | None = None, begun: float | None = None) -> Aid:
         before = [a for a in database.recall_brief() if (a.kata, a.passed) == (kata.name, True)] if events else []
     except Unreadable:
         return Aid()  # who records the verdict says why
-    alone = [a.text for a in before if a.kind != "hunt" and a.text and not any(a.aid)]
+    alone = [a.text for a in before if a.kind not in HANDED_OUT and a.text and not any(a.aid)]
     if text is not None and alone:
         given = master.answer(kata, [text])
         if text in alone or (given and any(given == master.answer(kata, [other]) for other in alone)):

@@ -37,6 +37,7 @@ def of_history(attempts: list[Attempt]) -> str:
         tally=progress.tally(standings.values()),
         katas=[_row(kata, standings[kata.name]) for kata in katas.values()],
         hunts=progress.hunts(standings),
+        reviews=progress.hunts(standings, "review"),
         times=_times(katas, standings),
         mistakes=_mistakes([grading for each in standings.values() for grading in each.gradings]),
         verdicts=html.shown(each.last.details for each in standings.values() if each.last),

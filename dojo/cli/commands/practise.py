@@ -180,20 +180,43 @@ def quiz(args: argparse.Namespace) -> int:
         "--bugs", type=int, choices=range(1, 5), metavar="N", help="plant N in a file, up to 4 (1; 4 in a debug kata)"
     ),
     flag("--with-test", help="write a test too that would have caught the bugs"),
+    flag(
+        "--assistant",
+        help="an assistant has refactored the solution, with two bugs or none: accept or reject its patch, and mend it",
+    ),
     flag("--crashes", help="plant bugs too that only raise an exception"),
     flag("--yes", help="katas that you have not passed too, without being asked"),
     examples=(
         ("mha", ""),
         ("mha --bugs 3", "three that do not hide each other"),
         ("mha --with-test", "and a test that would have caught it"),
+        ("mha --assistant", "an assistant's patch: accept or reject it, then mend it"),
         ("--random --yes", "even one not passed"),
     ),
     listed="Find the bug that is planted in a solution (-- mha).",
 )
 def hunt(args: argparse.Namespace) -> int:
+    if args.assistant and (args.bugs or args.crashes):
+        raise Misused("--assistant plants two bugs that give wrong values, or none: leave out --bugs and --crashes")
     from dojo.practice.hunt import bug_hunt
 
     return bug_hunt.main(args)
+
+
+@command(
+    PRACTISE,
+    "review a pull request with planted bugs",
+    argument("name", nargs="?", metavar="NAME", help="a kata"),
+    argument("--minutes", type=MINUTES, metavar="M", help="the time; 15 when left out"),
+    *INTERVIEW[2:],
+    flag("--random", help="let chance pick the kata"),
+    flag("--yes", help="a kata that you have not passed too, without being asked"),
+    examples=(("rope", "LINE: reason, for each bug"), ("--random --yes", ""), ("--resume", "the one that was cut off")),
+)
+def review(args: argparse.Namespace) -> int:
+    from dojo.practice.hunt import review
+
+    return review.main(args)
 
 
 @command(

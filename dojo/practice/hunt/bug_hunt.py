@@ -17,7 +17,7 @@ from dojo.content.master import read_text
 from dojo.grading.options import fresh_seed, read
 from dojo.practice import history, progress
 from dojo.practice.database import Unreadable
-from dojo.practice.hunt import planting, with_test
+from dojo.practice.hunt import assistant, planting, with_test
 from dojo.practice.hunt.planting import Wish, planted, program
 from dojo.practice.interview import mock, timed_session
 from dojo.verdict.screen.text import filled
@@ -32,9 +32,12 @@ if TYPE_CHECKING:
 def main(args: argparse.Namespace) -> int:
     """Hold a bug hunt; returns 0 when it is solved."""
     if args.resume is not None:
-        return mock.hold(mock.resumed("hunt", args.resume), args, answer)
+        held = mock.resumed("hunt", args.resume)
+        return assistant.hold(held, args) if held.change else mock.hold(held, args, answer)
     seed = fresh_seed(args.seed)
-    if args.random:
+    if args.random and args.assistant:
+        katas = [assistant.by_chance(seed)]
+    elif args.random:
         katas = [random.Random(seed).choice(list(catalog.katas().values()))]
     elif args.names:
         katas = catalog.select(args.names)
@@ -48,6 +51,10 @@ def main(args: argparse.Namespace) -> int:
     # In a hunt the name of the mistake is the answer.
     grader = ResidentGrader(fresh_seed(), diagnose=False)
     try:
+        if args.assistant:
+            held = begin_in_patch(katas, seed, args, grader.server)
+            print(filled(f"Seed {seed} makes the same patch again.", sys.stdout))
+            return assistant.hold(held, args, grader)
         wishes = [Wish(kata.name, args.bugs or with_test.usual(kata), seed, args.crashes) for kata in katas]
         held = begin(katas, wishes, args.minutes, grader.server, args.with_test)
     except BaseException:
@@ -62,6 +69,19 @@ def main(args: argparse.Namespace) -> int:
     return mock.hold(held, args, answer, grader)
 
 
+def begin_in_patch(katas: list[Kata], seed: int, args: argparse.Namespace, server: ForkServer) -> TimedSession:
+    """Make an assistant's patch of the one kata that is named. Raises Trouble."""
+    if len(katas) > 1:
+        raise Trouble(f"an assistant's patch is of one kata, and these are {len(katas)}: name one")
+    if sys.stdout.isatty():
+        print("patching, and checking what shows …", end="", flush=True)
+    try:
+        return assistant.begin(katas[0], seed, args.minutes, server, args.with_test)
+    finally:
+        if sys.stdout.isatty():
+            print("\r\x1b[2K", end="", flush=True)
+
+
 def tests_to_write(held: TimedSession) -> str:
     """What is said of the files that end in the stub of a test; nothing where none does."""
     files = [f"{name}.py" for name in held.katas if held.mutants.get(name)]
@@ -70,7 +90,7 @@ def tests_to_write(held: TimedSession) -> str:
     return what.format(where) if files else ""
 
 
-def may_see(katas: list[Kata]) -> bool:
+def may_see(katas: list[Kata], kind: str = "hunt") -> bool:
     """Whether the user wants to see the solutions of those of the katas that have not passed. Raises Trouble."""
     try:
         found = progress.standings(katas)
@@ -81,7 +101,7 @@ def may_see(katas: list[Kata]) -> bool:
         why = f"whether you have passed {', '.join(hidden)} is not known ({unreadable})"
     if not hidden:
         return True
-    what = f"{why}, and a hunt hands over the solution{'s' * (len(hidden) > 1)}, bugs and all"
+    what = f"{why}, and a {kind} hands over the solution{'s' * (len(hidden) > 1)}, bugs and all"
     if not sys.stdin.isatty():
         raise Trouble(f"{what}: say `--yes` where nobody can be asked. Nothing was planted.")
     try:

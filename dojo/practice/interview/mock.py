@@ -19,7 +19,7 @@ from dojo.practice import history, progress
 from dojo.practice.database import HINT, Help
 from dojo.practice.interview import inquiries, ladder, questions, scorecard, stage_card, timed_session
 from dojo.practice.interview.runner import Runner, run_until_deadline
-from dojo.practice.interview.status_line import keys
+from dojo.practice.interview.status_line import keys, spoken
 from dojo.practice.interview.timed_session import End, TimedSession
 from dojo.verdict.screen.text import encodable, filled
 from dojo.verdict.types import PASSED, SOLVED
@@ -208,6 +208,8 @@ def hold(
     for verdict in final.values():
         screen.failures(verdict)
     conclude(held, final)
+    held.concluded = True
+    held.save()
     return 0 if final and all(verdict.verdict == "passed" for verdict in final.values()) else 1
 
 
@@ -216,7 +218,7 @@ def write_code(
 ) -> dict[str, Verdict] | None:
     """Say what is asked, run the clock, grade once more and record it; None when it was interrupted."""
     known = catalog.katas()
-    for name in held.katas:
+    for name in held.katas if held.change is None else ():  # who has judged a change knows what is asked
         kata = known[name]
         print(filled(f"\n{kata.title}: {held.asks(name)} {kata.say(held.path(name))}\n", sys.stdout), flush=True)
         staged = ladder.of(held) if held.stage else None
@@ -234,7 +236,12 @@ def write_code(
         progress.note(Help(time.time(), name, HINT, number) for name, number in taken)
     if end is End.OPEN:
         return None
-    why = "it is right" if held.kind == timed_session.DRILL and end is End.SOLVED else held.end
+    return grade_and_record(held, args, grader)
+
+
+def grade_and_record(held: TimedSession, args: argparse.Namespace, grader: ResidentGrader) -> dict[str, Verdict]:
+    """Grade what was saved last once more, and record it: of a judged change as solved if it was judged rightly."""
+    why = "it is right" if held.kind == timed_session.DRILL and held.end is End.SOLVED else held.end
     print(f"\n{why}. The last saved files are graded once more, with fresh inputs.\n", flush=True)
     final = grade_once_more(held, grader, held.katas)
     for name, verdict in final.items():
@@ -246,8 +253,9 @@ def write_code(
             solving = (PASSED,) if held.kind == "hunt" else SOLVED  # a bug may leave the core tier whole
             solved = scorecard.first((e for e in held.events if e.kata == name), solving)
             spent = held.spent if solved is None else solved
-            graded = (known[name], read(held.path(name)), verdict)
-            history.record([graded], kind=held.kind, spent=spent, aid=scorecard.aid(held, known[name]))
+            kept = verdict if held.judged_rightly else replace(verdict, verdict="failed")
+            graded = (catalog.katas()[name], read(held.path(name)), kept)
+            history.record([graded], kind=held.kind, spent=spent, aid=scorecard.aid(held, catalog.katas()[name]))
     return final
 
 
@@ -316,11 +324,6 @@ def explain(args: argparse.Namespace) -> int:
         Screen(sys.stdout).markdown(master.follow_ups(kata))
         print(flush=True)
     return 0
-
-
-def spoken(seconds: float) -> str:
-    """A span in words."""
-    return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
 
 
 def _unicode() -> bool:

@@ -13,6 +13,11 @@ def clock(seconds: float | None) -> str:
     return "not reached" if seconds is None else f"{int(seconds // 60)}:{int(seconds % 60):02d}"
 
 
+def spoken(seconds: float) -> str:
+    """A span in words."""
+    return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} seconds"
+
+
 def keys(session: TimedSession, brief: bool = False) -> str:
     """What may be typed."""
     meanings = {"h": "hint" if brief else "a hint"} if not session.real else {}

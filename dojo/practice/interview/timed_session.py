@@ -58,11 +58,22 @@ class Event:
 
 
 @dataclass
+class Change:
+    """A change of a program that is to be read and judged: an assistant's patch, or what a review is about."""
+
+    before: str  # what stood there, nothing of a new file
+    right: str  # the text of the right program that the bugs were planted into
+    remarks: list[tuple[int, str]] = field(default_factory=list)  # typed by the user: a line, and what is wrong there
+    word: str = ""  # accept or reject, once that is said
+    at: float = 0.0  # when it was
+
+
+@dataclass
 class TimedSession:
     """What is asked, how long it may take, and what has happened so far."""
 
     folder: Path
-    kind: str  # mock, drill or hunt
+    kind: str  # mock, drill, hunt or review
     katas: list[str]
     seconds: float
     spent: float = 0.0
@@ -82,6 +93,7 @@ class TimedSession:
     stage: int = 0  # of a kata with stages: the last that is open
     opened: dict[str, float] = field(default_factory=dict)  # by stage, seconds into the session
     remarked: list[str] = field(default_factory=list)  # what the interviewer has said
+    change: Change | None = None  # of a review, and of a hunt in an assistant's patch
 
     @property
     def can_ask(self) -> bool:
@@ -98,6 +110,8 @@ class TimedSession:
 
     def asks(self, kata: str) -> str:
         """What is to be done, before the name of the file."""
+        if self.change:
+            return "mend"  # how many bugs there are would be half of the answer
         count = len(self.planted.get(kata, []))
         return "write in" if count == 0 else "find the bug in" if count == 1 else f"find the {count} bugs in"
 
@@ -109,7 +123,8 @@ class TimedSession:
             return entry
         from dojo.contracts.checks.candidate_test.contract import Hunted
 
-        return replace(entry, hunted=Hunted(tuple(self.planted[name]), tuple(mutants)))
+        handed_out = self.handed_out[name] if self.change else ""
+        return replace(entry, hunted=Hunted(tuple(self.planted[name]), tuple(mutants), handed_out))
 
     def save(self) -> None:
         """Write the state."""
@@ -139,6 +154,12 @@ class TimedSession:
         ]
         self.events.append(Event(at, name, verdict.verdict, verdict.tiers, *counts, failing, scores, ran, words, lost))
 
+    @property
+    def judged_rightly(self) -> bool:
+        """Whether a change with bugs was rejected, and one without accepted; true where nothing is to be judged."""
+        wanted = "reject" if any(self.planted.values()) else "accept"
+        return self.change is None or self.change.word == wanted
+
     def last(self, kata: str) -> Event | None:
         """The latest grading of a kata."""
         return next((event for event in reversed(self.events) if event.kata == kata), None)
@@ -160,7 +181,8 @@ def load(folder: Path) -> TimedSession:
     try:
         state.setdefault("concluded", state["end"] != End.OPEN)  # as it was before there were questions
         events = [Event(**event) for event in state.pop("events")]
-        return TimedSession(**state | {"folder": folder, "events": events, "end": End(state["end"])})
+        change = Change(**state.pop("change")) if state.get("change") else None
+        return TimedSession(**state | {"folder": folder, "events": events, "end": End(state["end"]), "change": change})
     except (KeyError, TypeError, ValueError):
         raise Trouble(f"{folder} holds no session that can be read ({STATE} is missing or broken)") from None
 

@@ -1,0 +1,147 @@
+"""`review`: a pull request with planted bugs, to be read against the clock; nothing is run."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from dojo.content import catalog, proofs
+from dojo.content.catalog import Kata, Trouble, typed
+from dojo.grading.options import fresh_seed
+from dojo.practice import database, progress
+from dojo.practice.database import Attempt
+from dojo.practice.hunt import bug_hunt, findings, reading, refactoring
+from dojo.practice.hunt.planting import Wish, choose, planted, program
+from dojo.practice.hunt.reading import DONE
+from dojo.practice.interview import mock, timed_session
+from dojo.practice.interview.status_line import clock
+from dojo.practice.interview.timed_session import Change, End, TimedSession
+
+if TYPE_CHECKING:
+    from dojo.judge.fork_server import ForkServer
+    from dojo.practice.hunt.findings import Findings, Planted
+    from dojo.practice.hunt.reading import Remark
+
+MINUTES = 15.0
+FEWEST, MOST = 2, 4  # bugs
+ABOUT = f"It has {FEWEST} to {MOST} bugs, which give wrong values. You read: nothing is run."
+ENDS = "`done` ends the review."
+
+
+def main(args: argparse.Namespace) -> int:
+    """Hold a review; returns 0 when every bug was found, without a false alarm."""
+    if args.resume is not None:
+        return hold(mock.resumed("review", args.resume), args)
+    seed = fresh_seed(args.seed)
+    if args.random:
+        kata = by_chance(seed)
+    elif args.name:
+        kata = catalog.one(args.name)
+    else:
+        raise Trouble(f"name a kata, as in `{typed('review rope')}`, or let chance pick: `{typed('review --random')}`")
+    if not args.yes and not bug_hunt.may_see([kata], "review"):
+        print("nothing was planted")
+        return 1
+    from dojo.judge.fork_server import ForkServer
+
+    if sys.stdout.isatty():
+        print("planting, and checking that every bug shows …", end="", flush=True)
+    server = ForkServer()
+    try:
+        held = begin(kata, seed, args.minutes, server)
+    finally:
+        server.close()
+        if sys.stdout.isatty():
+            print("\r\x1b[2K", end="", flush=True)
+    print(f"Seed {seed} plants the same again.")
+    return hold(held, args)
+
+
+def by_chance(seed: int) -> Kata:
+    """A kata that can be reviewed."""
+    rng, katas = random.Random(seed), [*catalog.katas().values()]
+    mixed = rng.sample(katas, len(katas))
+    return next(kata for kata in mixed if next(refactoring.pull_requests(kata, random.Random(seed)), None))
+
+
+def begin(kata: Kata, seed: int, minutes: float | None, server: ForkServer) -> TimedSession:
+    """Plant bugs into a change of a pull request's length, and begin a session with it. Raises Trouble."""
+    before, right, names = requested(kata, seed, server)
+    known = {bug.name: bug for bug in proofs.bugs(kata)}
+    sources = {kata.name: program(planted(right, [known[name] for name in names]))}
+    held = timed_session.begin("review", [kata], 60.0 * (minutes or MINUTES), sources)
+    held.change, held.planted = Change(before, right), {kata.name: names}
+    held.save()
+    reading.hand_out(held, [DONE])
+    return held
+
+
+def requested(kata: Kata, seed: int, server: ForkServer) -> tuple[str, str, list[str]]:
+    """What stood there, the text of a right program, and the two to four bugs to be planted into it. Raises Trouble."""
+    rng = random.Random(f"review {kata.name} {seed}")
+    count, rows = rng.randint(FEWEST, MOST), {bug.name: bug for bug in proofs.bugs(kata)}
+    for before, right in refactoring.pull_requests(kata, rng):
+        shows: dict[str, bool] = {}
+        for bugs in range(count, FEWEST - 1, -1):  # as many as are found that do not hide each other
+            names = choose(Wish(kata.name, bugs, seed, text=right), server, shows)
+            if len(names) < bugs:
+                continue
+            some = [rows[name] for name in names]
+            lines = refactoring.change(before, program(planted(right, some)))
+            fits = refactoring.SHORTEST <= len(lines) <= refactoring.LONGEST
+            if fits and findings.shown(findings.standing_in(right, some), lines):
+                return before, right, names
+    lengths = f"{refactoring.SHORTEST} to {refactoring.LONGEST}"
+    raise Trouble(
+        f"{kata.name} has no change of {lengths} lines to be reviewed: take a longer one, such as rope, or let chance "
+        f"pick: `{typed('review --random')}`"
+    )
+
+
+def hold(held: TimedSession, args: argparse.Namespace) -> int:
+    """Hold a review: show the change, hear remarks, and tell what was found."""
+    (name,) = held.katas
+    kata = catalog.katas()[name]
+    if not args.no_record:
+        progress.note_solution(kata)
+    if held.end is End.OPEN:
+        reading.present(held, "a pull request", ABOUT, ENDS)
+        if not reading.Reader(held, [DONE]).run():
+            return mock.cut_off([held], held)
+    bugs, remarks = findings.of(held), reading.remarks(held)
+    result = findings.matched(remarks, bugs)
+    solved = not result.missed and not result.false_alarms
+    if not args.no_record:
+        record(held, remarks, result, solved)
+    tell(held, kata, bugs, result)
+    held.concluded = True
+    held.save()
+    return 0 if solved else 1
+
+
+def tell(held: TimedSession, kata: Kata, bugs: list[Planted], result: Findings) -> None:
+    """Print the scorecard, and every bug with the diff that mends it."""
+    end = "" if held.change and held.change.word else f", {held.end}"
+    rows = {
+        "found": f"{len(result.found)} of {len(bugs)}",
+        "missed": str(len(result.missed)),
+        "false alarms": str(len(result.false_alarms)),
+        "time": f"{clock(held.spent)} of {clock(held.seconds)}{end}",
+    }
+    print()
+    findings.card(f"{kata.title} ({kata.name}), a review", rows)
+    findings.tell(bugs, result)
+
+
+def record(held: TimedSession, remarks: list[Remark], result: Findings, solved: bool) -> None:
+    """Remember a review by its remarks; a trouble is told and stops nothing."""
+    (name,) = held.katas
+    details = {"found": [*result.found], "missed": result.missed, "false_alarms": len(result.false_alarms)}
+    text = "".join(f"{line}: {reason}\n" for line, reason in remarks)
+    verdict = "passed" if solved else "failed"
+    attempt = Attempt(time.time(), name, "review", verdict, {}, [], 0.0, held.spent, 0, text, details)
+    if trouble := database.remember([attempt]):
+        print(f"dojo: {trouble}", file=sys.stderr)
