@@ -19,7 +19,7 @@ import torch
 from dojo.content import catalog
 from dojo.contracts.checks.timing import race
 from dojo.judge import fork_server, proxy, worker_handle
-from dojo.judge.protocol import PickledCells
+from dojo.judge.protocol import ARGUMENTS, PickledCells
 from dojo.judge.worker.errors import explain
 from dojo.judge.worker.readings.instrumentation import counting
 from dojo.verdict.failures import Died, Fault, Forbidden, Raised
@@ -49,6 +49,7 @@ def attend(x):
 def to_numpy(x): return torch.from_numpy(x.numpy())
 def meddle(x): torch.manual_seed(0); torch.rand(1); x.add_(1); return x.clone()
 def by_grad(x): w = x.clone().requires_grad_(); (w * w).sum().backward(); return w.grad
+def grow(lists, more): lists["all"][0].append(5); return more
 def nap(x): import time; time.sleep(0.5); return x
 def fill(x, state):
     state.setdefault("views", []).append((x + len(state))[1:])
@@ -66,6 +67,11 @@ class Scale(nn.Module):
 
 class Lost(Scale):
     def forward(self, x): return x * self.weight * self.table
+
+class Turned(Scale):
+    def __init__(self, d):
+        super().__init__(d)
+        self.register_buffer("turns", torch.polar(torch.ones(d), torch.arange(d) * 1.0), persistent=False)
 
 class Frozen(Scale):
     def __init__(self, d):
@@ -136,6 +142,14 @@ def test_a_module_tells_parameters_buffers_and_state(attempt: proxy.Attempt) -> 
         ["kept"],
         ["kept", "weight"],
     )
+
+
+def test_a_cast_leaves_complex_tables_as_they_are(attempt: proxy.Attempt) -> None:
+    module = attempt.Turned(3)
+    before = module.describe()["buffers"]["turns"]
+    told = module.to(device="cpu", dtype=torch.bfloat16).describe()
+    assert told["parameters"]["weight"].dtype is told["buffers"]["kept"].dtype is torch.bfloat16
+    assert torch.equal(told["buffers"]["turns"], before)
 
 
 def test_an_exception_arrives_with_its_own_lines(attempt: proxy.Attempt) -> None:
@@ -312,6 +326,12 @@ def test_side_effects_are_seen(attempt: proxy.Attempt) -> None:
     reply = attempt.meddle.request((torch.zeros(2),), {}, watch=True)
     assert reply["changed"] == ["the seed of torch's random generator", "torch's random generator"]
     assert reply["inputs"][0].tolist() == [1.0, 1.0]
+
+
+def test_lists_that_a_call_changes_are_seen(attempt: proxy.Attempt) -> None:
+    for nested in ({"all": [[1], (2.0, "3")]}, {"all": [[]], "more": None}):
+        assert attempt.grow.request((nested, torch.zeros(1)), {}, watch=True)["changed"] == [ARGUMENTS]
+    assert attempt.double.request((torch.zeros(2),), {}, watch=True)["changed"] == []
 
 
 def test_a_table_left_behind_on_another_device_is_seen(attempt: proxy.Attempt) -> None:

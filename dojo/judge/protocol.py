@@ -22,6 +22,7 @@ PAYLOAD_LIMIT = 1 << 30
 WHOLE_LIMIT = 1 << 26  # bytes of a message's tensors with every entry counted: expanded ones have few, and cost many
 NESTING_LIMIT = 40
 PLAIN = frozenset({type(None), bool, int, float, str})
+ARGUMENTS = "lists among the arguments"  # what a call that is watched may have changed, besides global state
 _LENGTHS = struct.Struct("!IQ")
 
 Message = dict[str, Any]  # a request, or the answer to one
@@ -161,6 +162,16 @@ def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
     if isinstance(tree, (list, tuple)):
         return type(tree)(mapped(function, value) for value in tree)
     return function(tree)
+
+
+def same_plain(before: Any, after: Any) -> bool:
+    """Whether nested lists, tuples and dicts hold the same plain values; whatever else they hold is not looked at."""
+    if isinstance(before, dict):
+        return isinstance(after, dict) and [*before] == [*after] and same_plain([*before.values()], [*after.values()])
+    if isinstance(before, (list, tuple)):
+        alike = isinstance(after, (list, tuple)) and len(before) == len(after)
+        return alike and all(map(same_plain, before, after))
+    return type(before) not in PLAIN or before is after or before == after
 
 
 def send(channel: socket.socket, message: Any) -> None:

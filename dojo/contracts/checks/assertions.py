@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from dojo.contracts.checks.tolerance import error_ratio
+from dojo.judge.protocol import ARGUMENTS
 from dojo.judge.proxy import Callee
 from dojo.verdict.axes import axis_names
 from dojo.verdict.failures import Fault, NoTensor, Raised
@@ -138,6 +139,8 @@ def assert_raises(call: Callable[[], Any], *values: Any, sentence: str, error: s
 
 def assert_state_unchanged(reply: dict, what: str = "a call") -> None:
     """A call that was watched left global state alone."""
+    if ARGUMENTS in reply["changed"]:
+        fail("inputs are not modified", f"changed: {ARGUMENTS}")
     if reply["changed"]:
         fail(f"{what} leaves global state alone", f"changed: {', '.join(reply['changed'])}")
 

@@ -239,7 +239,7 @@ class GeneratorContract(HouseRules):
 
     @robust
     def test_global_state_is_left_alone(self, attempt: Attempt) -> None:
-        """The caller's next random numbers, or the default dtype, change behind its back."""
+        """The caller's lists, its next random numbers, or the default dtype, change behind its back."""
         assert_state_unchanged(self.reply(attempt, *self.given(self.arguments(attempt, self.base)), watch=True))
 
     @robust

@@ -119,14 +119,15 @@ class Session:
         """
         function = self.resolve(target)
         function = getattr(function, method) if method else function
-        args, kwargs = protocol.mapped(self.here, (args, kwargs))
+        given = args, kwargs
+        args, kwargs = protocol.mapped(self.here, given)
         leaves = [t for t in protocol.tensors_in([args, kwargs]) if t.requires_grad]
         reply: Message = {}
         watching = watched(self.loaded) if watch else nullcontext()
         with torch.set_grad_enabled(grad or (watch and watch_grad)), watching as changed:
             result = function(*args, **kwargs)
         if watch:
-            reply["changed"] = changed
+            reply["changed"] = changed if protocol.same_plain(given, (args, kwargs)) else [*changed, protocol.ARGUMENTS]
             reply["inputs"] = [t.detach() for t in protocol.tensors_in([args, kwargs])]
         if grad:
             if not all(t.requires_grad for t in leaves):
@@ -236,8 +237,16 @@ class Session:
         return {"value": self.outgoing(getattr(self.objects[target.number], name))}
 
     def cast(self, target: protocol.Remote, args: Args, kwargs: Kwargs) -> Message:
-        """`model.to(...)` on a model that holds this module, which an override of `to` alone would never hear of."""
-        nn.ModuleList([self.objects[target.number]]).to(*args, **kwargs)
+        """`model.to(...)` on a model that holds this module, which an override of `to` alone would never hear of.
+
+        A dtype is that of what is real, as in `model.half()`: `to` would take the imaginary part of complex tables.
+        """
+        holder = nn.ModuleList([self.objects[target.number]])
+        device, dtype, *_ = torch._C._nn._parse_to(*args, **kwargs)
+        if device is not None:
+            holder.to(device)
+        if dtype is not None:
+            holder._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
         return {}
 
     def mode(self, target: protocol.Remote, training: bool) -> Message:
