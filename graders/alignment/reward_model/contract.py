@@ -31,7 +31,8 @@ class TestLastTokenValues(Contract):
     variants = (at_the_largest_place, alone_in_a_sum)
     holds = {"Last token": ("test_hard",), "Padding": ("test_padding",), "Errors": ("test_another_shape",)}
     cases = {"padded_on_the_right": {"side": "right"}, "padded_on_the_left": {"side": "left"}, "on_both_sides": {}}
-    hard_cases = {"holes": {"holes": True}}
+    hard_cases = {"holes": {"holes": True}, "more_places_than_bfloat16_counts": {"batch": 2, "seq": 298}}
+    representative = (*cases, "more_places_than_bfloat16_counts")
 
     @classmethod
     def call(
