@@ -93,6 +93,7 @@ class TestKmeans(Contract):
         "an_empty_cluster": {"empty": [1]},
         "the_last_one_empty": {"empty": [-1], "iterations": 1},
         "at_rest_long_before": {"n": 12, "iterations": 30},
+        "points_of_a_thousandth": {"size": 2.0**-10},
     }
     timed = {"n": 2048, "k": 16, "d": 64, "apart": True}
     timed_scale = (0.99, 1.01)
@@ -107,8 +108,9 @@ class TestKmeans(Contract):
 
     @classmethod
     def call(
-        cls, draw: Draw, n: int = 30, k: int = 4, d: int = 2, iterations: int = 3, empty: Any = (), apart: bool = False
-    ) -> Call:
+        cls, draw: Draw, n: int = 30, k: int = 4, d: int = 2, iterations: int = 3, empty: Any = (), apart: bool = False,
+        size: float = 1.0,
+    ) -> Call:  # fmt: skip
         """Points around centroids that are far apart, or points of which some are the first centroids, drawn anew
         until no assignment hangs on a rounding.
         """
@@ -124,7 +126,7 @@ class TestKmeans(Contract):
             full = n > 2 * k > 2 and not empty
             if max(n, k, d) > 60 or clear(points.double(), centres.double(), iterations, full):
                 break
-        return Call({"points": points, "centres": centres, "iterations": iterations})
+        return Call({"points": size * points, "centres": size * centres, "iterations": iterations})
 
     @robust
     def test_points_and_centres_may_lie_in_any_memory(self, attempt: Attempt, draw: Draw) -> None:
