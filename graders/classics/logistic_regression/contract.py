@@ -66,7 +66,7 @@ class SamplesContract(Contract):
     holds = {
         "Labels": ("test_hard_cases",),
         "Large logits": ("test_logits_in",),
-        "Dtype": ("test_hard_cases", "test_float64"),
+        "Dtype": ("test_hard_cases", "test_float64", "test_labels_in_float64"),
         "Errors": ("test_labels_of",),
     }
 
@@ -79,6 +79,15 @@ class SamplesContract(Contract):
     def test_logits_in_the_hundreds_are_accurate(self, attempt: Attempt, draw: Draw) -> None:
         """A feature that nobody has scaled gives a loss of inf, or nan from there on."""
         self.verify(attempt, draw, "logits_in_the_hundreds", type(self).call(draw, scale=100.0))
+
+    @robust
+    def test_labels_in_float64_leave_the_dtype_as_it_is(self, attempt: Attempt, draw: Draw) -> None:
+        """Labels that come from NumPy are float64, and everything after the loss is in it too."""
+        call = type(self).call(draw, labels="float64")
+        callee, args, kwargs = self.prepare_call(attempt, call)
+        with self.case_context(attempt, "labels_of_float64", call):
+            got = callee.request(args, kwargs)["value"]
+        self.compare(attempt, draw, "labels_of_float64", call, {"result": got})
 
     @robust
     def test_labels_of_another_shape_are_refused(self, attempt: Attempt, draw: Draw) -> None:
@@ -102,6 +111,8 @@ class TestFit(SamplesContract):
     hard_cases = {
         "labels_of_bool": {"labels": "bool", "steps": 2},
         "labels_of_int64": {"labels": "int64", "l2": 0.1},
+        "labels_of_uint8": {"labels": "uint8"},
+        "many_steps_of_small_features": {"steps": 120, "scale": 1e-3},
     }
     timed = {"n": 512, "d": 2048, "labels": "int64", "steps": 2}
 
@@ -121,6 +132,7 @@ class TestLoss(SamplesContract):
     hard_cases = {
         "labels_of_bool": {"labels": "bool"},
         "labels_of_int64": {"labels": "int64", "l2": 0.1},
+        "labels_of_uint8": {"labels": "uint8"},
     }
     timed = {"n": 1024, "d": 1024, "labels": "int64"}
     time_limit = 6.0
