@@ -70,6 +70,7 @@ class TestPagedAttention(SoftmaxContract):
         "pages_of_one_token": {"page_size": 1, "lengths": (3, 5, 1)},
         "one_page_for_all": {"page_size": 16, "lengths": (5, 16, 1)},
     }
+    hard_cases = {"scores_far_below_zero": lambda d: TestPagedAttention.far_below_zero(d)}
     more_shapes = {
         "one_sequence": {"lengths": (9,)},
         "one_token": {"lengths": (1, 1)},
@@ -97,6 +98,12 @@ class TestPagedAttention(SoftmaxContract):
             "q": d.normal(len(lengths), heads, head_dim, scale=scale), "k_pages": k, "v_pages": v,
             "block_table": table, "lengths": torch.tensor(lengths),
         })  # fmt: skip
+
+    @classmethod
+    def far_below_zero(cls, d: Draw) -> Call:
+        """Queries of positive entries alone, and keys of negative ones: far below what a mask is often filled with."""
+        made = cls.call(d, scale=200.0)
+        return made.with_inputs(q=made.inputs["q"].abs(), k_pages=-made.inputs["k_pages"].abs())
 
     @classmethod
     def one_value_for_many_keys(cls, d: Draw) -> Call:
