@@ -11,13 +11,14 @@ import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from dojo.judge.protocol import Args, Kwargs, Message
+from dojo.judge.protocol import Args, Kwargs, Message, floating_in
 from dojo.judge.worker.arrays import in_arrays, in_arrays_drawing
 from dojo.judge.worker.readings import instrumentation
 
@@ -404,11 +405,12 @@ def checkpointed(
 ) -> Message:
     """Send inputs through blocks by `checkpoint(block, ...)`, and go backward from a loss in which the result is twice.
 
-    A block adds its floating inputs, multiplies by the others, and goes through its matrices with tanh and a dropout
-    of p. Where `nested`, it checkpoints the first half of them itself. The inputs whose numbers `takes` names take
-    gradients, and the first block gets them from an operation before it. What comes back: the result, the gradients of
-    inputs and matrices, how often each block ran until the backward and until the end, the bytes held and the random
-    numbers drawn between the two, those drawn at the end, and whether the result hangs on a graph.
+    A block adds its floating inputs, multiplies by the others, each in its place, and goes through its matrices with
+    tanh and a dropout of p. Where `nested`, it checkpoints every two of them itself. The inputs whose numbers `takes`
+    names take gradients; the first block gets them from an operation before it, and so does the loss. What comes back:
+    the result, the gradients of inputs and matrices, how often each block ran until the backward and until the end, the
+    bytes held and the random numbers drawn between the two, those drawn at the end, and whether the result hangs on a
+    graph.
     """
     torch.manual_seed(seed)
     given = [each.clone() if isinstance(each, Tensor) else each for each in inputs]
@@ -417,11 +419,10 @@ def checkpointed(
     runs = [[0, 0] for _ in blocks]
 
     def through(weights: list[Tensor], *given: Any) -> Tensor:
-        floats = [each for each in given if isinstance(each, Tensor) and each.is_floating_point()]
-        state = sum(floats[1:], floats[0])
-        for factor in given:
-            if factor is not None and not (isinstance(factor, Tensor) and factor.is_floating_point()):
-                state = state * factor
+        state = sum(place * each for place, each in enumerate(given, 1) if floating_in(each))
+        for place, factor in enumerate(given, 1):
+            if factor is not None and not floating_in(factor):
+                state = state * factor + place
         for weight in weights:
             state = torch.tanh(state @ weight)
             if p > 0:
@@ -434,13 +435,14 @@ def checkpointed(
             weights = blocks[number]
             if not nested:
                 return through(weights, *given)
-            half = len(weights) // 2
-            return through(weights[half:], checkpoint(lambda *given: through(weights[:half], *given), *given))
+            for start in range(0, len(weights), 2):
+                given = (checkpoint(partial(through, weights[start : start + 2]), *given),)
+            return given[0]
 
         return function
 
     with instrumentation.counting() as count, torch.set_grad_enabled(grad):
-        given = [each * 1 if grad and number in takes else each for number, each in enumerate(given)]
+        given = [each.sin() if grad and number in takes else each for number, each in enumerate(given)]
         before = count.mode.alive
         value = checkpoint(block(0), *given)
         for number in range(1, len(blocks)):
@@ -451,7 +453,7 @@ def checkpointed(
             each[0] = each[1]
         between = torch.rand(3)
         if grad:
-            (value * value * cotangent).sum().backward()
+            ((value * value + given[takes[0]]) * cotangent).sum().backward()
     return {
         "value": value,
         "gradients": [each.grad for each in (*leaves, *chain(*blocks))],
@@ -565,8 +567,13 @@ def held(made: Any) -> Message:
     return {"value": sum(storages.values())}
 
 
+def beside_its_input(module: Callable[..., Any]) -> Callable[..., Any]:
+    """A residual branch: the result and what it was made of."""
+    return lambda x: x + module(x)
+
+
 ADAPTERS: dict[str, Callable[..., Any]] = {
-    each.__name__: each for each in (left_in_grad, with_grad, in_arrays, a_dict, in_arrays_drawing)
+    each.__name__: each for each in (left_in_grad, with_grad, in_arrays, a_dict, in_arrays_drawing, beside_its_input)
 }
 DRIVERS: tuple[Callable[..., Message], ...] = (
     optimise, scaled, checkpointed, scored, decoded, program, under, left_of, warned, steps, held, modelled,
