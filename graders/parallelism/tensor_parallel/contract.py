@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dojo.contracts import Attempt, Draw, Group, ModuleContract, OnRanks, fail, robust
+from dojo.contracts import Attempt, Draw, Group, ModuleContract, OnRanks, fail, match, robust, tensor
 from dojo.contracts.oracles import library_swiglu, swiglu
 
 
@@ -31,7 +31,7 @@ class TestTensorParallelSwiGLU(OnRanks, ModuleContract):
     scales = {"w1": 3.0}
     holds = {
         "Communication": ("test_there_is_one",),
-        "Gradients": ("test_gradients_match",),
+        "Gradients": ("test_gradients_match", "test_the_gradient_of"),
         "Half precision": ("test_half_precision",),
         "Errors": ("test_a_width",),
     }
@@ -74,6 +74,21 @@ class TestTensorParallelSwiGLU(OnRanks, ModuleContract):
         calls = [f"{each['operation']} of {each['numbers']} numbers" for each in attempt.calls[-1]]
         if calls != [wanted := f"all_reduce of {x.numel()} numbers"]:
             fail(f"there is one {wanted} {where}", f"there were {', '.join(calls) or 'none'}")
+
+    @robust
+    def test_the_gradient_of_a_residual_is_not_summed(self, attempt: Attempt, draw: Draw) -> None:
+        """A hook on the caller's x also sums what reaches it past the layer, as in every block of a model."""
+        call = self.call(draw).to(attempt.device)
+        x, module = call.inputs["x"], self.ready(attempt, call)
+        exact = {name: value.cpu().double() for name, value in (call.params | {"x": x}).items()}
+        leaf = exact["x"].requires_grad_()
+        (leaf + swiglu(exact, leaf)).sum().backward()
+        with self.case_context(attempt, "x + layer(x)", call):
+            target, ones = ["beside_its_input", module.target], [torch.ones_like(x)]
+            found = module.ask(do="forward_backward", target=target, args=(x,), kwargs={}, cotangents=ones)
+            got = tensor(found["inputs"][0], attempt.device).cpu()
+            size = leaf.grad.abs() + leaf.grad.square().mean().sqrt()
+            match(got, leaf.grad, 1e-5 * size, "gradient of x is right in x + layer(x)", self.axes["x"])
 
     @robust
     def test_a_width_that_cannot_be_shared_is_refused(self, attempt: Attempt, draw: Draw) -> None:
