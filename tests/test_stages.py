@@ -150,7 +150,7 @@ def test_what_is_open_is_graded_and_all_that_is_asked_for_passes(project: Path, 
     found, shown = graded(project, FIRST, tmp_path)
     assert (found["stages"], found["verdict"], found["standing"]) == ({"1": "passed"}, "failed", "wrong")
     assert "1 passed · 2 not open · 3 not open" in shown
-    assert "stage 1 of 3 reached" in shown
+    assert "right so far · stage 1 of 3 reached" in shown
     found, _ = graded(project, FIRST, tmp_path, "--stage", "1")
     assert (found["verdict"], found["status"]) == ("passed", 0)
     found, _ = graded(project, SECOND.replace("times=2", "times=None").replace("times\n", "(times or 2)\n"), tmp_path)

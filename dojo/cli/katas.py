@@ -110,7 +110,8 @@ def show_beginning(kata: Kata) -> None:
 def show_statement(kata: Kata, contract: bool = False, number: int | None = None) -> int:
     """Print what the kata asks for and where it is written, or the contract that it is held to; or those of a stage."""
     asked = stages.of(kata)[number - 1 : number] if number else ()
-    topics = master.topics_of(asked[0].contract) if asked else master.contract(kata)
+    first = asked or stages.of(kata)[:1]  # what comes later is not told before it is asked for
+    topics = master.topics_of(first[0].contract) if first else master.contract(kata)
     if contract:
         bullets = "\n".join(f"- {each}" for each in topics.values())
         one_part = f"The statement of {kata.name} is in one part: `{typed(f'show {kata.name}')}` shows all of it."

@@ -202,6 +202,8 @@ class Verdict:
     @property
     def state(self) -> str:
         """The verdict in the word that is shown."""
+        if not self.whole and self.verdict == "failed" and self.reached == self.stage:
+            return SO_FAR
         return self.standing or state_of(self.verdict, self.tiers)
 
     @property
@@ -271,6 +273,7 @@ class Verdict:
 
 
 PASSED, RIGHT, WRONG = "passed", "right", "wrong"
+SO_FAR = "right so far"  # the core of every stage that is open, and there are more
 SOLVED = (PASSED, RIGHT)
 
 

@@ -12,7 +12,7 @@ from dojo.verdict.causes import causes
 from dojo.verdict.screen.failure import MOST, Block, because, brief, whole
 from dojo.verdict.screen.progress_bar import Progress
 from dojo.verdict.screen.text import Row, Span, clean, clipped, encodable, readable, visible, wrap
-from dojo.verdict.types import RIGHT, Check, Outcome, Tier, Verdict
+from dojo.verdict.types import RIGHT, SO_FAR, Check, Outcome, Tier, Verdict
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,6 +28,7 @@ WRONG_MARK = ("✗", "bold red")
 VERDICT_STYLES = {
     "passed": "bold green",
     "right": "bold yellow",
+    SO_FAR: "bold yellow",
     "wrong": "bold red",
     "broken": "bold red",
     "not started": "yellow",
