@@ -78,7 +78,7 @@ class TestAttend(Contract):
 
     @classmethod
     def call(cls, d: Draw, heads: int = 3, seq: int = 5) -> Call:
-        q, k, v = (d.normal(2, seq, 4 * heads, scale=1.5) for _ in "qkv")
+        q, k, v = (d.normal(2, seq, 5 * heads, scale=1.5) for _ in "qkv")  # half of 4 is its root
         return Call({"q": q, "k": k, "v": v, "num_heads": heads})
 
 

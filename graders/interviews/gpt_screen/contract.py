@@ -34,12 +34,6 @@ def screened(d: Draw, ids: Tensor, layers: int = 2, d_model: int = 15, max_len: 
 class TestAttend(given.TestAttend):
     stage = 1
     holds = {"Kinds": ("test_values", "test_gradients")}
-    cases = {"three_heads": {}, "one_head": {"heads": 1}, "one_token": {"seq": 1}}
-
-    @classmethod
-    def call(cls, d: Draw, heads: int = 3, seq: int = 5) -> Call:
-        q, k, v = (d.normal(2, seq, 5 * heads, scale=1.5) for _ in "qkv")  # half of 4 is its root
-        return Call({"q": q, "k": k, "v": v, "num_heads": heads})
 
 
 class TestBlock(given.TestBlock):
