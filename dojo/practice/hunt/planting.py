@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dojo.judge.fork_server import ForkServer
 
 MOST = 4  # bugs in a program
+WIDEST = 120  # columns of a line, which the formatter breaks otherwise
 TRIES = 40  # choices that are judged before the kata is said to have no room
 INPUTS = Options(seed=0)  # whether a bug shows must not depend on the hunt: the same inputs for all
 
@@ -125,13 +126,19 @@ def _statements(source: str) -> dict[int, int]:
 def gives_itself_away(kata: Kata, bug: Row, text: str = "") -> bool:
     """Whether the program with the bug has code without an effect that the right one, the solution, does not have.
 
-    A bug that cannot be planted gives itself away too.
+    A bug that cannot be planted gives itself away too, and so does a line wider than the formatter leaves any.
     """
     text = text or master.read_text(kata.master)
     try:
-        return bool(traces(bug.plant(text)) - traces(text))
+        wrong = bug.plant(text)
+        return bool(traces(wrong) - traces(text)) or too_wide(wrong, text)
     except (BadRow, SyntaxError):  # what it replaces is written otherwise there
         return True
+
+
+def too_wide(text: str, before: str) -> bool:
+    """Whether a line of a text is wider than lines may be, and was not before."""
+    return any(len(line) > WIDEST for line in set(text.split("\n")) - set(before.split("\n")))
 
 
 class Facts:

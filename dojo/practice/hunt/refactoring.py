@@ -18,7 +18,6 @@ from dojo.content.rows import Row, read
 from dojo.practice.hunt import planting, with_test
 from dojo.practice.hunt.traces import traces
 
-WIDEST = 120  # columns of a line, which the formatter breaks otherwise
 SHORTEST, LONGEST = 60, 120  # lines of a change that is reviewed
 CONTEXT = 3  # lines around what changed
 BUGS = 2  # in an assistant's patch, where there are any
@@ -116,17 +115,12 @@ def _in_other_words(kata: Kata, rng: random.Random) -> list[str]:
     solution = master.read_text(kata.master)
     rows = read(kata.proofs / "right.txt")
     texts = [row.plant(solution) for row in rng.sample(rows, len(rows)) if not _wants_blanks(row)]
-    return [text for text in texts if not traces(text) - traces(solution) and _fits(text, solution)]
+    return [text for text in texts if not traces(text) - traces(solution) and not planting.too_wide(text, solution)]
 
 
 def _wants_blanks(row: Row) -> bool:
     """Whether the formatter would put blank lines into what an edit gives."""
     return any("\n" in new and APART.search(new) for _, new in row.edits)
-
-
-def _fits(text: str, before: str) -> bool:
-    """Whether no line is wider than lines may be, unless it was."""
-    return not any(len(line) > WIDEST for line in set(text.split("\n")) - set(before.split("\n")))
 
 
 def _whole_answers(kata: Kata) -> list[str]:
@@ -161,7 +155,7 @@ def renamed(text: str, rng: random.Random) -> str | None:
             start = len(line.encode()[: node.col_offset].decode())
             changed[node.lineno - 1] = line[:start] + RENAMED[old] + line[start + len(old) :]
         edited = "\n".join(changed)
-        if _fits(edited, text):
+        if not planting.too_wide(edited, text):
             return edited
     return None
 
@@ -185,7 +179,7 @@ def named_result(text: str, rng: random.Random) -> str | None:
     margin = line[: len(line) - len(line.lstrip())]
     lines[last.lineno - 1 : last.lineno] = [line.replace("return ", f"{name} = ", 1), f"{margin}return {name}"]
     edited = "\n".join(lines)
-    return edited if _fits(edited, text) else None
+    return None if planting.too_wide(edited, text) else edited
 
 
 EDITS = (renamed, named_result)
