@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest._io import TerminalWriter
 
-from dojo.content import proofs
+from dojo.content import catalog, proofs
 from dojo.content.rows import Row
 from dojo.content.signature import other_default, signature_in, signature_of
 from dojo.contracts.checks.assertions import Wrong
@@ -65,11 +65,14 @@ class Subject:
 
     @cached_property
     def diagnosis(self) -> Diagnosis[pytest.Function]:
-        """The known bugs of this kata, but for those that it hands out: to find these is what it asks for.
+        """The known bugs of this kata, but for those that it hands out, or a mock of it: to find these is asked for.
 
         One that cannot be planted is for the tests to tell, not for the user.
         """
-        bugs = [bug for bug in proofs.bugs(self.kata) if bug.name not in self.planted]
+        opening = self.kata.opens_with
+        handed_out = proofs.bugs(catalog.named(opening, self.kata.root)) if opening else ()
+        hidden = {*self.planted, *(bug.name for bug in handed_out)}
+        bugs = [bug for bug in proofs.bugs(self.kata) if bug.name not in hidden]
         return Diagnosis([bug for bug in bugs if bug.fits(self.reference.source)], self._fault_of)
 
     @property

@@ -113,7 +113,9 @@ def _page(text: str) -> RenderableType:
         def __rich_console__(self, console, options):
             code = str(self.text).rstrip()
             formulas = self.lexer_name == FORMULAS
-            yield Padding(Text(code) if formulas else highlighted(code, self.lexer_name), (0, 0, 0, 4))
+            shown = Text(code) if formulas else highlighted(code, self.lexer_name)
+            shown.no_wrap, shown.overflow = False, "fold"  # nothing of a line is lost where the terminal is narrow
+            yield Padding(shown, (0, 0, 0, 4))
 
     class Title(Heading):
         """A heading at the left, without a frame."""
