@@ -225,6 +225,7 @@ def test_grade_has_quiet_defaults(graded):
         "json": None,
         "junit": None,
         "github": False,
+        "stage": None,
         "tier": None,
         "device": "auto",
         "seed": None,

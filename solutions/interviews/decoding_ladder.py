@@ -203,6 +203,9 @@ def speculate(model, draft, ids, k, accept_uniforms, draw_uniforms):
 # **The loop.** The next token hangs on the last place alone. Without a cache each round feeds the whole text: a prompt
 # of 1,000 tokens and 1,000 new ones take 1.5 million token positions, where a KV cache takes 1,999, 750 times fewer.
 #
+# **What it costs.** For Llama 3 70B in bfloat16 on eight H100 a token of one text takes 5.3 ms, the time to read its
+# weights, 141 GB; the loop around it, filters and draw, reads 0.5 MB of logits.
+#
 # **Sampling.** Filters are masks, and the draw scales its number by the last sum: so nothing is renormalized, rounded
 # sums never end below the number, and where an id is impossible the sum does not grow. With chance as an argument a run
 # can be repeated, and tested without statistics. Only top-p sorts: 128,256 float32 keys with their int64 ids, 1.5 MB a

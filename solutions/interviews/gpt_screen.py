@@ -59,13 +59,13 @@
 #         ...
 #
 #     def forward(self, ids, cache=None):
-#         """Logits for the token after each position; with a cache `ids` go on behind the tokens in it."""
+#         """Logits for the token after each position; with a cache `ids` go on after the tokens in it."""
 #         ...
 # ```
 
 # %% [markdown] tags=["contract"]
 # - **Chunks.** A call takes any number of new tokens: a prompt, then one at a time, or several.
-# - **Next positions.** They continue behind what is cached.
+# - **Next positions.** They continue after what is cached.
 # - **Mask.** New tokens see all of the cache and, causally, themselves.
 # - **Room.** With more than `max_len` tokens in all, a `ValueError` with their number and `max_len`; the cache stays as
 #   it was and can still be used.
@@ -74,7 +74,7 @@
 
 # %% [markdown] tags=["hint"]
 # What does attention need of a token that is past? Its key and its value in each layer. Allocate both for `max_len`
-# tokens, write the new ones behind the old, and attend to what is filled.
+# tokens, write the new ones after the old, and attend to what is filled.
 
 # %% [markdown] tags=["hint"]
 # Three things depend on how many tokens are cached: where new keys go, the rows of the position table, and the mask.
@@ -87,7 +87,7 @@
 # "Serve a batch of prompts of different lengths, greedily, until each says stop."
 #
 # It returns the new ids of each prompt, without the prompt. There is at least one prompt and one new token, no prompt
-# is empty or has the id 0, and the longest with `max_new_tokens` behind it fits into `max_len`.
+# is empty or has the id 0, and the longest with `max_new_tokens` after it fits into `max_len`.
 #
 # ```python
 # def generate(model, prompts, max_new_tokens, stop_id):
@@ -179,7 +179,7 @@ class Cache:
         self.width = 0  # of the longest row: known without waiting for the device
 
     def advance(self, new: Int[Tensor, "seq"]) -> Int[Tensor, "batch seq"]:
-        """The positions of new tokens, which are numbered from 0; ValueError where there is no room for them."""
+        """The positions of new tokens, which are numbered from 0; ValueError where `max_len` is too small for them."""
         width, max_len = self.width + len(new), self.keys.shape[2]
         if width > max_len:
             raise ValueError(f"{width} tokens do not fit into max_len {max_len}")
@@ -330,9 +330,10 @@ class Classifier(nn.Module):
 # logits as the model finds the loss, three steps of `lr=0` the training. `debug_lm` tells each bug.
 #
 # **Cache.** A key is stored at its position, so one comparison, key position ≤ query position, is the whole mask. The
-# buffer is allocated once; a `torch.cat` in every step copies all that is cached, $O(n^2)$ in all. A cached step costs
-# $24 d^2 + 4 n d$ FLOPs a layer instead of $n$ times as many: 0.5 GFLOPs a layer and not 2,200 at width 4,096 and 4,096
-# tokens.
+# buffer is allocated once; a `torch.cat` in every step copies all that is cached, $O(n^2)$ in all.
+#
+# **What it costs.** A cached step takes $24 d^2 + 4 n d$ FLOPs a layer instead of $n$ times as many: 0.5 GFLOPs a layer
+# and not 2,200 at width 4,096 and 4,096 tokens, and $4 d$ bytes of cache a token in bfloat16, 67 MB a layer there.
 #
 # **Serve.** Padding stands at the end, where causal attention never sees it. Then each row goes on at its own length:
 # its new keys are written over the padding before anybody looks there. With padding at the left, as in transformers,
@@ -345,7 +346,7 @@ class Classifier(nn.Module):
 #
 # ## The usual mistakes
 #
-# - `triu(1)` of `(seq, length)` for a chunk behind others: it must be shifted by what is cached.
+# - `triu(1)` of `(seq, length)` for a chunk after others: it must be shifted by what is cached.
 # - Buffers from `torch.empty`: a weight of 0 times NaN is NaN.
 # - `logits[:, -1]` of a batch that is padded at the end, and positions that count the padding.
 # - `finished` without its own past: a row that has ended comes alive again.
@@ -372,7 +373,7 @@ class Classifier(nn.Module):
 # - The batch is as wide as its longest prompt; each other row wastes the difference.
 # - Eight prompts, one of 4,096 tokens and seven of 512: 77 %. The same again is wasted while rows that have ended wait
 #   for the longest answer.
-# - Sorting by length, packing rows behind each other, and continuous batching, which fills the place of a row that has
+# - Sorting by length, packing rows after each other, and continuous batching, which fills the place of a row that has
 #   ended at once, avoid it.
 #
 # Answer: `100 * (rows - 1) * (long - short) / (rows * long)` %, within 5 %. Settings: `rows` 4, 8, 32; `long` 2048,
@@ -411,7 +412,7 @@ class Classifier(nn.Module):
 #
 # ### Stage 2
 #
-# Strong: says first what depends on the number of cached tokens, checks a chunk behind others against one call, and
+# Strong: says first what depends on the number of cached tokens, checks a chunk after others against one call, and
 # allocates once.
 #
 # Weak: tries single tokens alone, so that the mask is never tested; forgets the positions; keeps the cache in the

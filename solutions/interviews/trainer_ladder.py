@@ -351,8 +351,11 @@ def diagnose() -> str:
 # %% [markdown] tags=["solution"]
 # ## By stage
 #
+# **What it costs.** 6 FLOPs a parameter and token forward and backward, and a dozen a parameter for AdamW, once a step;
+# weights and moments in float32 are 12 bytes a parameter, gradients 4 more.
+#
 # 1. **Decay** pulls weights to 0: right for a matrix, whose scale the next norm undoes, and wrong for the scale of the
-#    norm itself. Forward and backward take 6 FLOPs a parameter and token, AdamW a dozen a parameter, once a step.
+#    norm itself.
 # 2. **The gradient is linear**, so sums are added and divided once, by the tokens of all. A mean of means weighs the
 #    tokens of a short microbatch more. `loss.backward()` frees a graph; `total += loss` without `detach` keeps parts.
 #    For Llama 3 8B a microbatch of 8,192 tokens has 2.1 GB of logits in bfloat16.
@@ -430,7 +433,7 @@ def diagnose() -> str:
 # Strong: draws the schedule at its corners, steps 1, `warmup` and `total`; checks the norm and not the loss; asks
 # whether skipped steps count.
 #
-# Weak: clips each microbatch; a first step of rate 0; sets the rate behind the step; skips by the loss.
+# Weak: clips each microbatch; a first step of rate 0; sets the rate after the step; skips by the loss.
 #
 # ### Stage 4
 #

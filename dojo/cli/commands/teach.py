@@ -12,7 +12,7 @@ SECONDS = number_of("seconds", 86400)
 
 @command(
     TEACH,
-    "write a repository that grades every push, or a Gradescope autograder",
+    "write a repository that grades each push, or an autograder",
     argument(
         "--katas", required=True, metavar="NAMES", help="katas or tracks with commas between them, as in gqa,rope"
     ),
@@ -41,7 +41,7 @@ def starter(args: argparse.Namespace) -> int:
 
 @command(
     TEACH,
-    "write a page for the interviewer: prompts, answers, hints, signals",
+    "write a page for the interviewer: prompts, answers, hints",
     argument("name", metavar="NAME", help="a kata; of an interview in stages all of them"),
     file("--out", "where to write it; interviewer-NAME.html here"),
     examples=(("gpt_screen", "prints on two A4 sheets"),),
@@ -55,7 +55,7 @@ def interviewer(args: argparse.Namespace) -> int:
 
 @command(
     TEACH,
-    "grade a whole class: submissions in, results, feedback and a page out",
+    "grade a class: submissions in, results, feedback and a page out",
     argument(
         "submissions",
         nargs="?",
