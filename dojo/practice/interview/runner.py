@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dojo.content import catalog, master, stages
+from dojo.content import catalog, master
 from dojo.content.catalog import Trouble
 from dojo.practice.interview import inquiries, ladder
 from dojo.practice.interview.status_line import clock, status
@@ -186,19 +186,18 @@ class Runner:
         if self.session.real:
             self._say("An interview has no hints: ask nothing that a colleague would not tell.")
             return
-        hints, taken = self._hints_of(name), self.session.hints.get(name, 0)
+        hints, taken, what = master.hints(self.known[name]), self.session.hints.get(name, 0), name
+        if self._ladder:  # those of the stage that is open
+            number, what = str(self.session.stage), f"stage {self.session.stage}"
+            hints, taken = list(ladder.stage_of(self.session, self._ladder).hints), self.session.hinted.get(number, 0)
         if taken >= len(hints):
-            self._say(f"{name} has no more hints than the {len(hints)} you have seen.")
+            self._say(f"{what} has no more hints than the {len(hints)} you have seen.")
             return
-        self.session.hints[name] = taken + 1
+        if self._ladder:
+            self.session.hinted[number] = taken + 1
+        self.session.hints[name] = self.session.hints.get(name, 0) + 1
         self._wipe()
-        self.screen.markdown(f"{name}, hint {taken + 1} of {len(hints)}: {hints[taken]}\n")
-
-    def _hints_of(self, name: str) -> list[str]:
-        """The hints that there are by now: of a kata with stages those of the stages that are open."""
-        if self._ladder is None:
-            return master.hints(self.known[name])
-        return [hint for stage in stages.of(self._ladder)[: self.session.stage] for hint in stage.hints]
+        self.screen.markdown(f"{what}, hint {taken + 1} of {len(hints)}: {hints[taken]}\n")
 
     def _keep(self) -> None:
         """Write the state; where there is no room for it that is told once, and the session goes on."""

@@ -10,7 +10,7 @@ from dojo.content import master, stages
 from dojo.content.catalog import typed
 from dojo.practice.interview import inquiries, scorecard
 from dojo.practice.interview.status_line import clock
-from dojo.verdict.types import PASSED, SOLVED
+from dojo.verdict.types import PASSED, SOLVED, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +83,8 @@ def not_asked(kata: Kata, last: Verdict | None, asked: Sequence[Inquiry]) -> lis
     if last is None:
         return []
     heard = inquiries.topics_of(asked, kata.name)
-    failed = {check.topic for check in last.checks if check.topic and not check.outcome.harmless}
+    bad = [check for check in last.checks if check.topic and not check.outcome.harmless]
+    failed = {check.topic for check in bad if not (check.failure and check.failure.kind is Kind.UNWRITTEN)}
     return [
         (stage.number, bullet)
         for stage in stages.of(kata)[: last.stage]
@@ -104,7 +105,7 @@ def practise_next(kata: Kata, last: Verdict | None) -> str:
 def _plain(bullet: str) -> str:
     from dojo.verdict.screen.markdown import plain
 
-    return plain(" ".join(bullet.split()), getattr(sys.stdout, "encoding", None) or "utf-8")
+    return plain(" ".join(bullet.replace("**", "").split()), getattr(sys.stdout, "encoding", None) or "utf-8")
 
 
 def _wrapped(line: str) -> list[str]:

@@ -92,6 +92,7 @@ class TimedSession:
     mutants: dict[str, list[str]] = field(default_factory=dict)  # of a hunt with a test: what that is held against
     stage: int = 0  # of a kata with stages: the last that is open
     opened: dict[str, float] = field(default_factory=dict)  # by stage, seconds into the session
+    hinted: dict[str, int] = field(default_factory=dict)  # by stage, how many hints
     remarked: list[str] = field(default_factory=list)  # what the interviewer has said
     change: Change | None = None  # of a review, and of a hunt in an assistant's patch
 
