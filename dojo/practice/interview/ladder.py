@@ -119,7 +119,7 @@ def remarks(held: TimedSession, kata: Kata) -> list[Remark]:
     last = held.last(kata.name)
     if last and last.regressed:
         stage = min(last.regressed)
-        found.append(Remark(f"regressed {stage} at {held.stage}", REGRESSED.format(stage=stage)))
+        found.append(Remark(f"regressed {held.regressions}", REGRESSED.format(stage=stage)))
     if held.left < 60 * LAST_MINUTES < held.seconds:
         found.append(Remark("last", LAST))
     return [each for each in found if each.key not in held.remarked]

@@ -18,7 +18,7 @@ from dojo.content.catalog import Trouble
 from dojo.practice.interview import inquiries, ladder
 from dojo.practice.interview.status_line import clock, status
 from dojo.practice.interview.timed_session import End, TimedSession
-from dojo.verdict.screen.text import clean, encodable
+from dojo.verdict.screen.text import clean, encodable, filled
 
 if TYPE_CHECKING:
     from dojo.grading.resident import ResidentGrader
@@ -77,7 +77,7 @@ class Runner:
             self._say(f"{clock(inquiry.at)} · you asked: {inquiry.text}")
         for remark in ladder.remarks(self.session, self._ladder) if self._ladder else ():
             self.session.remarked.append(remark.key)
-            self._say(f"Interviewer: {remark.text}")
+            self._say(filled(f"Interviewer: {remark.text}", sys.stdout))
 
     def _open_next(self) -> None:
         """Open the next stage and show what is asked now; after the last there is none."""
@@ -92,9 +92,8 @@ class Runner:
             return
         self._wipe()
         self.screen.markdown(f"\n{ladder.prompt(self._ladder, stage)}\n")
-        self._say(
-            f"Its signatures are in {self._ladder.say(self.session.path(self._ladder.name))}; the rest is as it was."
-        )
+        where = self._ladder.say(self.session.path(self._ladder.name))
+        self._say(filled(f"Its signatures are in {where}; the rest is as it was.", sys.stdout))
 
     def _look(self) -> None:
         """Grade what has been saved, one file at a time; this is where the loop waits."""

@@ -60,11 +60,7 @@ def card(held: TimedSession, kata: Kata, last: Verdict | None) -> list[str]:
 def rating(held: TimedSession, kata: Kata, last: Verdict | None, missed: Sequence[tuple[int, str]]) -> str:
     """Strong, mixed or weak, as the rubric has it."""
     reached, count = (last.reached if last else 0), len(stages.of(kata))
-    lost = sum(
-        bool(event.regressed) and not before.regressed
-        for before, event in zip(held.events, held.events[1:], strict=False)
-    )
-    if reached == count and lost <= REGRESSIONS and not missed:
+    if reached == count and held.regressions <= REGRESSIONS and not missed:
         return STRONG
     return WEAK if 2 * reached < count else MIXED
 

@@ -165,6 +165,12 @@ class TimedSession:
         """The latest grading of a kata."""
         return next((event for event in reversed(self.events) if event.kata == kata), None)
 
+    @property
+    def regressions(self) -> int:
+        """How many times an edit broke what had passed in a stage."""
+        pairs = zip(self.events, self.events[1:], strict=False)
+        return sum(bool(event.regressed) and not before.regressed for before, event in pairs)
+
     def passed(self, kata: str) -> bool:
         """Whether nothing is left to do: of a drill, which asks without the contract, what is right is enough."""
         event = self.last(kata)
