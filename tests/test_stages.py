@@ -333,6 +333,7 @@ def test_of_two_mocks_one_is_named(project: Path, monkeypatch: pytest.MonkeyPatc
         inquiries.running()
     shutil.rmtree(project / "mocks" / "one")
     assert inquiries.running().folder.name == "two"
+    shutil.rmtree(project / "mocks" / "two")
 
 
 def test_nobody_is_there_to_be_asked_without_a_mock(tmp_path: Path, project: Path) -> None:
