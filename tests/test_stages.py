@@ -365,32 +365,33 @@ def test_questions_find_their_bullets(kata: Kata) -> None:
         assert inquiries.matching(question, known) == topics, question
 
 
-VARIES = re.compile(
-    r"\d{8}-\d{6}|\d+:\d\d|\d+\.\d s|(?<=seed )\d+|[ ·░▒▓█]{40,}"  # the clock, and bars over time
-)
+VARIES = re.compile(r"\d{8}-\d{6}|\d+:\d\d|\d+\.\d s|(?<=seed )\d+|[ ·░▒▓█]{40,}")  # clocks, and bars over time
+BESIDE = re.compile(r"left · stage|^(what about the shape)?\??$|^next$")  # the line with the clock, and what is typed
+
+
+def steady(text: str) -> list[str]:
+    """What a screen says, but for what depends on the moment; each line once, for a save may be graded twice."""
+    return [*dict.fromkeys(VARIES.sub("#", line) for line in text.splitlines() if not BESIDE.search(line))]
 
 
 def test_an_interview_of_80_by_24_is_as_it_was_reviewed(project: Path, request: pytest.FixtureRequest) -> None:
-    """Its screens one after the other: `--update` writes them anew."""
+    """All that a terminal showed: `--update` writes it anew."""
     shown = Terminal(project, 24, 80, "mock", NAME, "--minutes", "10")
-    screens = [shown.shows("1 of 3 · tiny_ladder not started")]
+    shown.shows("1 of 3 · tiny_ladder not started")
     shown.press("what about the shape?\n")
-    screens.append(shown.shows("That of x."))
+    shown.shows("That of x.")
     save(project, body("return x * 2"))()
-    screens.append(shown.shows("stage 2 of 3 · tiny_ladder 1/1"))
+    shown.shows("stage 2 of 3 · tiny_ladder 1/1")
     save(project, body("return x * times * 2"))()
-    screens.append(shown.shows("does not any more"))
+    shown.shows("does not any more")
     shown.press("next\n")
-    screens.append(shown.shows("stage 3 of 3"))
+    shown.shows("stage 3 of 3")
     shown.press("q\n")
     assert shown.status() == 1
     lines = shown.all()
-    end = next(number for number, line in enumerate(lines) if line.startswith("A tiny ladder (tiny_ladder)"))
-    screens.append(lines[end:])
     os.close(shown.end)
-    assert max(len(line) for screen in screens for line in screen) <= 80
-    text = f"\n{'=' * 80}\n".join("\n".join(screen).rstrip() for screen in screens) + "\n"
-    golden = MADE_UP / "interview.txt"
+    assert max(map(len, lines)) <= 80
+    golden, text = MADE_UP / "interview.txt", "\n".join(lines).rstrip() + "\n"
     if request.config.getoption("--update"):
         golden.write_text(text, "utf-8")
-    assert VARIES.sub("#", text) == VARIES.sub("#", golden.read_text("utf-8"))
+    assert steady(text) == steady(golden.read_text("utf-8"))
