@@ -220,7 +220,7 @@ def save(project: Path, change: Callable[[str], str]) -> Callable[..., None]:
 
     def edit(*_: object) -> None:
         path = newest(project) / f"{NAME}.py"
-        path.write_text(change(path.read_text()))
+        files.write_atomic(path, change(path.read_text()))
 
     return edit
 
