@@ -251,18 +251,6 @@ class Trainer:
         self.optimizer = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.95))
         ### END SOLUTION
 
-    ### BEGIN SOLUTION
-    def rate(self, step: int) -> float:
-        """The learning rate of a step, the first of which is 1."""
-        if step <= self.warmup:
-            return self.lr * step / self.warmup
-        if self.total is None:
-            return self.lr
-        done = min(1.0, (step - self.warmup) / (self.total - self.warmup))
-        return self.lr * (self.min_ratio + (1 - self.min_ratio) * (1 + math.cos(math.pi * done)) / 2)
-
-    ### END SOLUTION
-
     def step(self, batch: Int[Tensor, "rows seq"], microbatches: int = 1) -> float:
         """One step of the optimizer; the mean loss a token before it."""
         ### BEGIN SOLUTION
@@ -310,6 +298,18 @@ class Trainer:
         self.steps, self.skipped = state["steps"], state["skipped"]
         torch.set_rng_state(state["random"])
         ### END SOLUTION
+
+    ### BEGIN SOLUTION
+    def rate(self, step: int) -> float:
+        """The learning rate of a step, the first of which is 1."""
+        if step <= self.warmup:
+            return self.lr * step / self.warmup
+        if self.total is None:
+            return self.lr
+        done = min(1.0, (step - self.warmup) / (self.total - self.warmup))
+        return self.lr * (self.min_ratio + (1 - self.min_ratio) * (1 + math.cos(math.pi * done)) / 2)
+
+    ### END SOLUTION
 
 
 # %%

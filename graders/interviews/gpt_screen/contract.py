@@ -347,7 +347,7 @@ class TestClassifier:
         """A GPT and its classifier, whose new layer has the parameters of the call."""
         new = {name: made.params[name] for name in ("weight", "bias")}
         gpt = loaded(attempt, self.without(made))
-        classifier = attempt.Classifier.build(gpt.target, CLASSES).eval()
+        classifier = attempt.Classifier.build(gpt.target, CLASSES).to(attempt.device).eval()
         found, own = classifier.outline()["shapes"], {}
         for name, value in new.items():
             own[name] = [each for each, shape in found.items() if tuple(shape) == tuple(value.shape)]
