@@ -557,7 +557,8 @@ def held(made: Any) -> Message:
             continue
         seen[id(each)] = each
         if isinstance(each, Tensor):
-            storages[each.untyped_storage().data_ptr()] = each.untyped_storage().nbytes()
+            inner = getattr(each, "elem", each)  # the make-believe device has no memory of its own
+            storages[inner.untyped_storage().data_ptr()] = inner.untyped_storage().nbytes()
         elif isinstance(each, dict):
             rest += each.values()
         elif isinstance(each, (list, tuple, set, deque)):

@@ -111,7 +111,8 @@ def follows(sentence: str, got: dict[str, Any], right: Run, told: str) -> None:
     for name, expected in right.params.items():
         allowed = (1e-2 * right.moved if name not in ("frozen", "unused") else 0.0) + 1e-6 * expected.abs()
         axes = "out in" if expected.dim() > 1 else "entry"
-        match(tensor(got["values"][name]).cpu().double(), expected, allowed, f"{sentence}: {name}, {told}", axes)
+        value = got["values"][name]  # the model is ours, and so is the device of its weights
+        match(tensor(value, str(value.device)).cpu().double(), expected, allowed, f"{sentence}: {name}, {told}", axes)
 
 
 def follow(
@@ -257,7 +258,7 @@ class TestSchedule:
             first, _, two, bad, last, skipped = trained(attempt, [*script, ["read", "skipped"]])
             told = f"the first microbatch of step 3 has a {fault} that is not finite"
             for name, value in bad["values"].items():
-                match(value, two["values"][name], None, f"a skipped step leaves {name} alone: {told}", "")
+                match(value.cpu(), two["values"][name].cpu(), None, f"a skipped step leaves {name} alone: {told}", "")
             right = Run(made, **settings).step(batches[0])
             right.step(batches[1]).step(batches[3])
             follows("the step after a skipped one goes on from the moments before it", last, right, told)
@@ -326,7 +327,7 @@ class TestResume:
                     fail(f"{sentence}: the loss", f"got {other['loss']!r:.40}, expected {one['loss']!r:.40}", call=told)
                 for name, value in one["values"].items():
                     axes = "out in" if value.dim() > 1 else "entry"
-                    match(other["values"][name], value, None, f"{sentence}: {name}, {told}", axes)
+                    match(other["values"][name].cpu(), value.cpu(), None, f"{sentence}: {name}, {told}", axes)
 
 
 class TestLoader:

@@ -247,6 +247,9 @@ class FakeDeviceTensor(Tensor):
     def __repr__(self) -> str:  # type: ignore[override]  # torch's takes keywords, and would never come to an end here
         return repr(self.elem)
 
+    def tolist(self) -> Any:
+        return self.elem.tolist()  # torch's own refuses every wrapper
+
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # its stub takes no class
 
     @classmethod
