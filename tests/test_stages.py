@@ -307,7 +307,7 @@ def full(*_: object) -> None:
 def test_a_full_disk_is_told_and_costs_nothing(
     kata: Kata, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    session = TimedSession(tmp_path, "mock", ["softmax"], 600.0, stage=1, opened={"1": 0.0})
+    session = TimedSession(tmp_path, "mock", ["softmax"], 600.0, stages=3, stage=1, opened={"1": 0.0})
     runner = Runner.__new__(Runner)
     vars(runner).update(session=session, _ladder=kata, _status="", _unkept="")
     session.path(NAME).write_text(FIRST)

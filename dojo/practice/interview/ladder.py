@@ -30,8 +30,7 @@ class Remark:
 
 def of(held: TimedSession) -> Kata | None:
     """The kata with stages that a session is about, if it is."""
-    kata = catalog.katas()[held.katas[0]]
-    return kata if len(held.katas) == 1 and stages.of(kata) else None
+    return catalog.katas()[held.katas[0]] if held.stage else None
 
 
 def bare(text: str) -> str:
@@ -83,7 +82,7 @@ def open_next(held: TimedSession, kata: Kata) -> Stage | None:
 
     A copy of the file as it was stays in the session's folder.
     """
-    if held.stage >= len(stages.of(kata)):
+    if held.stage >= held.stages:
         return None
     path, number = held.path(kata.name), held.stage + 1
     source = read(path)

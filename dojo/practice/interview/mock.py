@@ -63,7 +63,7 @@ def main(args: argparse.Namespace) -> int:
 def begin(katas: list[Kata], seconds: float, args: argparse.Namespace, folder: Path | None = None) -> TimedSession:
     """A session with fresh stubs; in an interview, and where there are stages, without the contract."""
     stubs = {kata.name: master.stub_text(kata) for kata in katas}
-    staged = len(katas) == 1 and bool(stages.of(katas[0]))
+    staged = stages.of(katas[0]) if len(katas) == 1 else ()
     if staged and katas[0].opens_with:
         print("planting bugs, and checking that each of them shows …", flush=True)
         stubs[katas[0].name] = ladder.drawn(katas[0], fresh_seed(args.seed))
@@ -71,7 +71,7 @@ def begin(katas: list[Kata], seconds: float, args: argparse.Namespace, folder: P
         stubs = {name: ladder.bare(text) for name, text in stubs.items()}
     held = timed_session.begin("mock", katas, seconds, stubs, folder, silent=args.silent, real=args.real)
     if staged:
-        held.stage, held.opened = 1, {"1": 0.0}
+        held.stages, held.stage, held.opened = len(staged), 1, {"1": 0.0}
         held.save()
     return held
 
@@ -173,7 +173,7 @@ def hold_rounds(rounds: Sequence[TimedSession], args: argparse.Namespace) -> int
         for verdict in (final[name] for name in held.katas if name in final):
             screen.verdict(verdict) if held.silent else screen.failures(verdict)
     for held in rounds:
-        if staged := ladder.of(held) if held.stage else None:
+        if staged := ladder.of(held):
             print(encodable("\n".join(stage_card.card(held, staged, final.get(staged.name))) + "\n", sys.stdout))
         else:
             scorecard.show(held, final)
@@ -221,7 +221,7 @@ def write_code(
     for name in held.katas if held.change is None else ():  # who has judged a change knows what is asked
         kata = known[name]
         print(filled(f"\n{kata.title}: {held.asks(name)} {kata.say(held.path(name))}\n", sys.stdout), flush=True)
-        staged = ladder.of(held) if held.stage else None
+        staged = ladder.of(held)
         if staged:
             ladder.caught_up(held, staged)
         screen.markdown(ladder.prompt(staged, ladder.stage_of(held, staged)) if staged else master.ask(kata))

@@ -43,8 +43,8 @@ class Runner:
         self.graded: str | None = None  # what the grader is busy with
         self.listening = True
         self._status, self._beat, self._saved, self._unkept = "", 0.0, 0.0, ""
-        self._ladder = ladder.of(session) if session.stage else None
-        self._answered = len(inquiries.asked(session.folder))
+        self._ladder = ladder.of(session)
+        self._questions, self._answered = Saves(session.folder / inquiries.FILE), len(inquiries.asked(session.folder))
         for kata in self.known.values():
             grader.prepare(kata)
 
@@ -72,9 +72,10 @@ class Runner:
 
     def _interview(self) -> None:
         """Say what an interviewer would say now: to what was asked in another terminal, and unasked."""
-        for inquiry in inquiries.asked(self.session.folder)[self._answered :]:
-            self._answered += 1
-            self._say(f"{clock(inquiry.at)} · you asked: {inquiry.text}")
+        if self._questions.new() is not None:
+            for inquiry in inquiries.asked(self.session.folder)[self._answered :]:
+                self._answered += 1
+                self._say(f"{clock(inquiry.at)} · you asked: {inquiry.text}")
         for remark in ladder.remarks(self.session, self._ladder) if self._ladder else ():
             self.session.remarked.append(remark.key)
             self._say(filled(f"Interviewer: {remark.text}", sys.stdout))

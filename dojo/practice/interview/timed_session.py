@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dojo.content import catalog, files, stages
+from dojo.content import catalog, files
 from dojo.content.catalog import Kata, Trouble
 from dojo.grading.options import Entry
 from dojo.verdict.types import PASSED, SOLVED, WRONG, Outcome, Tier, state_of
@@ -90,7 +90,8 @@ class TimedSession:
     begun: float = field(default_factory=time.time)  # seconds since 1970, UTC
     concluded: bool = False  # whether the scorecard has been shown
     mutants: dict[str, list[str]] = field(default_factory=dict)  # of a hunt with a test: what that is held against
-    stage: int = 0  # of a kata with stages: the last that is open
+    stages: int = 0  # how many the kata has, if it has some
+    stage: int = 0  # the last that is open
     opened: dict[str, float] = field(default_factory=dict)  # by stage, seconds into the session
     hinted: dict[str, int] = field(default_factory=dict)  # by stage, how many hints
     remarked: list[str] = field(default_factory=list)  # what the interviewer has said
@@ -175,11 +176,6 @@ class TimedSession:
         """Whether nothing is left to do: of a drill, which asks without the contract, what is right is enough."""
         event = self.last(kata)
         return event is not None and event.word in (SOLVED if self.kind == DRILL else (PASSED,))
-
-    @property
-    def stages(self) -> int:
-        """How many stages the kata has; 0 where there are none."""
-        return len(stages.of(catalog.katas()[self.katas[0]])) if self.stage else 0
 
 
 def load(folder: Path) -> TimedSession:
