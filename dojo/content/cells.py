@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+NOTEBOOK_ONLY = "active-ipynb"  # Jupytext's tag
+
+
 @dataclass
 class Cell:
     """One cell of a percent script: its `# %%` line, its lines, and where it stands in the file."""

@@ -19,10 +19,9 @@ from types import CodeType
 
 from dojo.content import numbers, stages
 from dojo.content.catalog import BrokenMaster, Kata, named
-from dojo.content.cells import Cell, read_text, split
+from dojo.content.cells import NOTEBOOK_ONLY, Cell, read_text, split
 
 BEGIN, HANDED_OUT, END = "### BEGIN SOLUTION", "### HANDED OUT", "### END SOLUTION"
-NOTEBOOK_ONLY = "active-ipynb"  # Jupytext's tag
 ARXIV = re.compile(r"(?<!\[)arXiv:(\d{4}\.\d{4,5}(?:v\d+)?|[a-z-]+(?:\.[A-Z]{2})?/\d{7}(?:v\d+)?)")
 POINT = re.compile(r"^- (.+(?:\n(?!- |Answer:|Source:|\s*$).+)*)", re.MULTILINE)
 ANSWER = re.compile(r"^Answer: .+(?:\n(?!- |\s*$).+)*", re.MULTILINE)
@@ -71,7 +70,7 @@ def stub_text(kata: Kata) -> str:
         if any(line.strip() for line in lines):
             kept.append((cell, "\n".join(lines).strip("\n")))
     kept.append(_grading(kata))
-    stub = _script(kept)
+    stub = script(kept)
     try:
         ast.parse(stub)
     except SyntaxError as error:
@@ -88,7 +87,7 @@ def lesson_text(kata: Kata) -> str:
             lines = _solved(cell.lines)
             lines = [*lines, *_origins(kata)] if cell.markdown and not kept else lines
             kept.append((cell, "\n".join(lines).strip("\n")))
-    return _script(kept)
+    return script(kept)
 
 
 def hints(kata: Kata) -> list[str]:
@@ -107,6 +106,11 @@ def ask(kata: Kata) -> str:
     cells = split(stub_text(kata))[1]
     first = next((cell.prose for cell in cells if cell.markdown), "")
     return "\n\n".join([first, *(stage.prompt for stage in stages.of(kata)[:1])])
+
+
+def scenario(kata: Kata) -> str:
+    """The first cell of a master in Markdown, without where it comes from: with stages, what comes before them."""
+    return next((cell.prose for cell in split(read_text(kata.master))[1] if cell.markdown), "")
 
 
 def contract(kata: Kata) -> dict[str, str]:
@@ -129,8 +133,7 @@ def statement_faults(kata: Kata) -> list[str]:
     text, where = _contract_text(kata), kata.say(kata.master)
     if not text:
         return []
-    first = next(cell.prose for cell in split(read_text(kata.master))[1] if cell.markdown)
-    bullets = _bullets(text)
+    first, bullets = scenario(kata), _bullets(text)
     topics = Counter(topic for topic, _ in bullets if topic)
     parts = [(first, text, "")] if not stages.of(kata) else [(first, "", "")]
     parts += [(stage.prompt, stage.contract, f" of stage {stage.number}") for stage in stages.of(kata)]
@@ -334,7 +337,7 @@ def _grading(kata: Kata) -> tuple[Cell, str]:
         "",
         f'check("{kata.name}")',
     ]
-    cell = Cell(f'# %% tags=["{NOTEBOOK_ONLY}"]', [f"# {line}".rstrip() for line in code], 0)
+    cell = Cell(stages.GRADING, [f"# {line}".rstrip() for line in code], 0)
     return cell, "\n".join(cell.lines)
 
 
@@ -387,7 +390,7 @@ def _without_solution(kata: Kata, cell: Cell, scopes: list[tuple[int, int, bool]
     return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines)).split("\n")
 
 
-def _script(cells: list[tuple[Cell, str]]) -> str:
+def script(cells: list[tuple[Cell, str]]) -> str:
     """A percent script of these cells and their bodies, without a header: the notebook says what Jupytext must know."""
     parts = []
     for (cell, body), (following, next_body) in zip(cells, [*cells[1:], (None, "")], strict=True):

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dojo.content.catalog import BrokenMaster, Kata
-from dojo.content.cells import Cell, read_text, split
+from dojo.content.cells import NOTEBOOK_ONLY, Cell, read_text, split
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ HEADING = re.compile(r"## Stage (\d+) · (\d+) min\n")
 BLOCK = re.compile(r"\n*^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FENCED = re.compile(r"\n*^```.*?^```$", re.MULTILINE | re.DOTALL)  # such a block, or a log that is shown
 EMPTY = re.compile(r"^( *)\.\.\.$", re.MULTILINE)
-GRADING = '# %% tags=["active-ipynb"]'  # the cell of a stub that grades it in a notebook, its last
+GRADING = f'# %% tags=["{NOTEBOOK_ONLY}"]'  # the cell of a stub that grades it in a notebook, its last
 Definition = ast.FunctionDef | ast.ClassDef
 
 
@@ -113,7 +113,7 @@ def at_first(kata: Kata, cells: list[Cell], handed_out: list[Cell]) -> list[Cell
     for cell in cells:
         if cell.start in gone:
             continue
-        if cell.markdown or "active-ipynb" in cell.tags:
+        if cell.markdown or NOTEBOOK_ONLY in cell.tags:
             kept.append(cell)
         elif handed_out:
             kept += handed_out if not code else []

@@ -9,7 +9,6 @@ from typing import Any
 
 from dojo.content import catalog, files, master, stages
 from dojo.content.catalog import Kata, typed
-from dojo.practice.interview import ladder
 from dojo.practice.interview.stage_card import RUBRIC
 from dojo.verdict.page import html
 from dojo.verdict.screen import markdown
@@ -32,12 +31,11 @@ def main(args: argparse.Namespace) -> int:
 def of_kata(kata: Kata) -> str:
     """The page: prompts, expected questions, hints, signals and follow-ups, and room for notes."""
     found = stages.of(kata)
-    scenario = ladder.prompt(kata, found[0]).partition("\n## Stage")[0] if found else ""
     return html.render(
         "practice/interview/interviewer.html",
         title=f"{kata.title}: for the interviewer",
         kata=kata,
-        scenario=spans(scenario.partition("\n")[2]),
+        scenario=spans(_untitled(master.scenario(kata))) if found else [],
         stages=[_staged(stage) for stage in found] or [_whole(kata)],
         questions=[_question(each) for each in master.questions(kata)],
         rubric=RUBRIC if found else "",
@@ -73,7 +71,7 @@ def _staged(stage: stages.Stage) -> dict[str, Any]:
     return {
         "title": f"Stage {stage.number}",
         "minutes": stage.minutes,
-        "says": spans(stages.BLOCK.sub("", stage.prompt.partition("\n")[2])),
+        "says": spans(stages.BLOCK.sub("", _untitled(stage.prompt))),
         "signatures": block[1].rstrip() if block else "",
         "topics": _topics(stage.contract),
         "hints": [_pieces(" ".join(hint.split())) for hint in stage.hints],
@@ -84,17 +82,21 @@ def _staged(stage: stages.Stage) -> dict[str, Any]:
 
 def _whole(kata: Kata) -> dict[str, Any]:
     """A kata that asks for all at once, as the one stage of its interview."""
-    asked = master.ask(kata).partition("\n")[2].partition("**Sources:**")[0].partition("**Builds on**")[0]
     return {
         "title": kata.title,
         "minutes": kata.minutes,
-        "says": spans(asked),
+        "says": spans(_untitled(master.scenario(kata))),
         "signatures": "",
         "topics": _topics("\n".join(f"- {each}" for each in master.contract(kata).values())),
         "hints": [_pieces(" ".join(hint.split())) for hint in master.hints(kata)],
         "strong": [],
         "weak": [],
     }
+
+
+def _untitled(text: str) -> str:
+    """A text without its heading."""
+    return text.partition("\n")[2]
 
 
 def _topics(contract: str) -> list[tuple[str, list[Span]]]:

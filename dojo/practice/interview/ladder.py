@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,13 +36,11 @@ def of(held: TimedSession) -> Kata | None:
 
 def bare(text: str) -> str:
     """A stub as an interviewer hands it out: without the contract, for which one asks."""
-    head, parts = cells.split(text)
-    kept = [cell for cell in parts if not (cell.markdown and "contract" in cell.tags)]
-    return head + "\n" * bool(head) + "\n".join(f"{cell.marker}\n{_body(cell)}" for cell in kept).rstrip("\n") + "\n"
+    return _script(cell for cell in cells.split(text)[1] if "contract" not in cell.tags)
 
 
-def _body(cell: Cell) -> str:
-    return "\n".join(cell.lines)
+def _script(kept: Iterable[Cell]) -> str:
+    return master.script([(cell, "\n".join(cell.lines).strip("\n")) for cell in kept])
 
 
 def drawn(kata: Kata, seed: int) -> str:
@@ -60,10 +59,8 @@ def drawn(kata: Kata, seed: int) -> str:
     known = {bug.name: bug for bug in proofs.bugs(opening)}
     text = planting.planted(cells.read_text(opening.master), [known[name] for name in names])
     code = with_test.without_test(opening, planting.program(text))
-    head, parts = cells.split(master.stub_text(kata))
-    before = [cell for cell in parts if cell.markdown]
-    shown = [f"{cell.marker}\n{_body(cell).strip(chr(10))}\n" for cell in before]
-    return head + "\n" * bool(head) + "\n".join([*shown, f"# %%\n{code.strip(chr(10))}\n"])
+    told = [cell for cell in cells.split(master.stub_text(kata))[1] if cell.markdown]
+    return _script([*told, Cell("# %%", code.split("\n"), 0)])
 
 
 def stage_of(held: TimedSession, kata: Kata) -> Stage:
@@ -126,7 +123,4 @@ def remarks(held: TimedSession, kata: Kata) -> list[Remark]:
 
 def prompt(kata: Kata, stage: Stage) -> str:
     """What the interviewer says as a stage opens, in Markdown."""
-    if stage.number > 1:
-        return stage.prompt
-    first = next(cell.prose for cell in cells.split(master.stub_text(kata))[1] if cell.markdown)
-    return f"{first.partition('**Sources:**')[0].partition('**Builds on**')[0].rstrip()}\n\n{stage.prompt}"
+    return stage.prompt if stage.number > 1 else f"{master.scenario(kata)}\n\n{stage.prompt}"
