@@ -23,13 +23,15 @@ from dojo.cli.commands.declared import (
 
 TARGETS = ("all", "inference", "training", "research")
 MINUTES = number_of("minutes", 1440)
+SEED = argument("--seed", type=int, metavar="N", help="let chance choose the same again")
+RESUME = argument(
+    "--resume", nargs="?", const="", metavar="FOLDER", help="go on with one that was cut off, the last when unnamed"
+)
 INTERVIEW = (
     KATAS,
     argument("--minutes", type=MINUTES, metavar="M", help="the time; the katas' own when left out"),
-    argument("--seed", type=int, metavar="N", help="let chance choose the same again"),
-    argument(
-        "--resume", nargs="?", const="", metavar="FOLDER", help="go on with one that was cut off, the last when unnamed"
-    ),
+    SEED,
+    RESUME,
     NO_RECORD,
 )
 
@@ -84,9 +86,7 @@ def plan(args: argparse.Namespace) -> int:
     "write one short kata from memory, against the clock",
     argument("name", nargs="?", metavar="NAME", help="a short kata; what is due, or planned, when left out"),
     argument("--minutes", type=MINUTES, metavar="M", help="the time; 5 to 10, by its par, when left out"),
-    argument(
-        "--resume", nargs="?", const="", metavar="FOLDER", help="go on with one that was cut off, the last when unnamed"
-    ),
+    RESUME,
     NO_RECORD,
     examples=(
         ("softmax", ""),
@@ -208,7 +208,9 @@ def hunt(args: argparse.Namespace) -> int:
     "review a pull request with planted bugs",
     argument("name", nargs="?", metavar="NAME", help="a kata"),
     argument("--minutes", type=MINUTES, metavar="M", help="the time; 15 when left out"),
-    *INTERVIEW[2:],
+    SEED,
+    RESUME,
+    NO_RECORD,
     flag("--random", help="let chance pick the kata"),
     flag("--yes", help="a kata that you have not passed too, without being asked"),
     examples=(("rope", "LINE: reason, for each bug"), ("--random --yes", ""), ("--resume", "the one that was cut off")),

@@ -54,13 +54,6 @@ def begin(kata: Kata, seed: int, minutes: float | None, server: ForkServer, test
     return held
 
 
-def by_chance(seed: int) -> Kata:
-    """A kata whose solution can be patched."""
-    rng, katas = random.Random(seed), [*catalog.katas().values()]
-    mixed = rng.sample(katas, len(katas))
-    return next(kata for kata in mixed if next(refactoring.refactored(kata, random.Random(seed)), ""))
-
-
 def patched(kata: Kata, wish: Wish, server: ForkServer) -> tuple[str, list[str]]:
     """The text of a refactored right program, and the bugs to be planted into it, which may be none. Raises Trouble.
 

@@ -17,10 +17,10 @@ from dojo.content.master import read_text
 from dojo.grading.options import fresh_seed, read
 from dojo.practice import history, progress
 from dojo.practice.database import Unreadable
-from dojo.practice.hunt import assistant, planting, with_test
+from dojo.practice.hunt import assistant, planting, refactoring, with_test
 from dojo.practice.hunt.planting import Wish, planted, program
 from dojo.practice.interview import mock, timed_session
-from dojo.verdict.screen.text import filled
+from dojo.verdict.screen.text import filled, told_while
 
 if TYPE_CHECKING:
     from dojo.content.rows import Row
@@ -36,7 +36,7 @@ def main(args: argparse.Namespace) -> int:
         return assistant.hold(held, args) if held.change else mock.hold(held, args, answer)
     seed = fresh_seed(args.seed)
     if args.random and args.assistant:
-        katas = [assistant.by_chance(seed)]
+        katas = [refactoring.by_chance(refactoring.refactored, seed)]
     elif args.random:
         katas = [random.Random(seed).choice(list(catalog.katas().values()))]
     elif args.names:
@@ -73,13 +73,8 @@ def begin_in_patch(katas: list[Kata], seed: int, args: argparse.Namespace, serve
     """Make an assistant's patch of the one kata that is named. Raises Trouble."""
     if len(katas) > 1:
         raise Trouble(f"an assistant's patch is of one kata, and these are {len(katas)}: name one")
-    if sys.stdout.isatty():
-        print("patching, and checking what shows …", end="", flush=True)
-    try:
+    with told_while("patching, and checking what shows …"):
         return assistant.begin(katas[0], seed, args.minutes, server, args.with_test)
-    finally:
-        if sys.stdout.isatty():
-            print("\r\x1b[2K", end="", flush=True)
 
 
 def tests_to_write(held: TimedSession) -> str:
@@ -115,18 +110,15 @@ def begin(
     katas: list[Kata], wishes: list[Wish], minutes: float | None, server: ForkServer, tests: bool
 ) -> TimedSession:
     """Plant bugs in every kata's solution, and begin a session with what that gives. Raises Trouble."""
-    if sys.stdout.isatty():
-        print("planting, and checking that every bug shows …", end="", flush=True)
     asked = {kata.name for kata in katas if tests or with_test.asks(kata)}
-    mistakes = {
-        wish.kata: with_test.mistakes_for(kata, wish.seed, wish.bugs, server)
-        for kata, wish in zip(katas, wishes, strict=True)
-        if kata.name in asked
-    }
-    wishes = [replace(wish, among=tuple(mistakes.get(wish.kata, ()))) for wish in wishes]
-    found = planting.choose_for_all(wishes, server)
-    if sys.stdout.isatty():
-        print("\r\x1b[2K", end="", flush=True)
+    with told_while("planting, and checking that every bug shows …"):
+        mistakes = {
+            wish.kata: with_test.mistakes_for(kata, wish.seed, wish.bugs, server)
+            for kata, wish in zip(katas, wishes, strict=True)
+            if kata.name in asked
+        }
+        wishes = [replace(wish, among=tuple(mistakes.get(wish.kata, ()))) for wish in wishes]
+        found = planting.choose_for_all(wishes, server)
     sources = {}
     for kata, wish, names in zip(katas, wishes, found, strict=True):
         if len(names) < wish.bugs:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 
 from dojo.content import catalog, master, proofs, stages
@@ -53,16 +53,27 @@ RENAMED = {  # variables of solutions, and what somebody else would call them
 RESULTS = ("out", "result", "output")
 APART = re.compile(r"^ *(?:(?:def|class|import|from)\b|@)", re.MULTILINE)  # blank lines stand beside it
 Line = tuple[int | None, str, str]  # its number, its sign, its text
+Changes = Callable[[Kata, random.Random], Iterator[object]]  # what can be made of a kata, in an order of chance
 
 
 def assistants_katas() -> list[Kata]:
     """The katas whose solution an assistant can patch: where a test is always asked for, or in stages, none can."""
-    return [kata for kata in catalog.katas().values() if next(refactored(kata, random.Random(0)), "")]
+    return [*_changeable(refactored, catalog.katas().values(), 0)]
 
 
 def reviewed_katas() -> list[Kata]:
     """The katas of which a change can be reviewed: those where one is as long as a pull request."""
-    return [kata for kata in catalog.katas().values() if next(pull_requests(kata, random.Random(0)), None)]
+    return [*_changeable(pull_requests, catalog.katas().values(), 0)]
+
+
+def by_chance(changes: Changes, seed: int) -> Kata:
+    """A kata that has such a change, which the seed draws."""
+    katas = [*catalog.katas().values()]
+    return next(_changeable(changes, random.Random(seed).sample(katas, len(katas)), seed))
+
+
+def _changeable(changes: Changes, katas: Iterable[Kata], seed: int) -> Iterator[Kata]:
+    return (kata for kata in katas if next(changes(kata, random.Random(seed)), None))
 
 
 def refactored(kata: Kata, rng: random.Random) -> Iterator[str]:

@@ -19,6 +19,7 @@ from dojo.practice.hunt.reading import DONE
 from dojo.practice.interview import mock, timed_session
 from dojo.practice.interview.status_line import clock
 from dojo.practice.interview.timed_session import Change, End, TimedSession
+from dojo.verdict.screen.text import told_while
 
 if TYPE_CHECKING:
     from dojo.judge.fork_server import ForkServer
@@ -37,7 +38,7 @@ def main(args: argparse.Namespace) -> int:
         return hold(mock.resumed("review", args.resume), args)
     seed = fresh_seed(args.seed)
     if args.random:
-        kata = by_chance(seed)
+        kata = refactoring.by_chance(refactoring.pull_requests, seed)
     elif args.name:
         kata = catalog.one(args.name)
     else:
@@ -47,24 +48,14 @@ def main(args: argparse.Namespace) -> int:
         return 1
     from dojo.judge.fork_server import ForkServer
 
-    if sys.stdout.isatty():
-        print("planting, and checking that every bug shows …", end="", flush=True)
     server = ForkServer()
     try:
-        held = begin(kata, seed, args.minutes, server)
+        with told_while("planting, and checking that every bug shows …"):
+            held = begin(kata, seed, args.minutes, server)
     finally:
         server.close()
-        if sys.stdout.isatty():
-            print("\r\x1b[2K", end="", flush=True)
     print(f"Seed {seed} plants the same again.")
     return hold(held, args)
-
-
-def by_chance(seed: int) -> Kata:
-    """A kata that can be reviewed."""
-    rng, katas = random.Random(seed), [*catalog.katas().values()]
-    mixed = rng.sample(katas, len(katas))
-    return next(kata for kata in mixed if next(refactoring.pull_requests(kata, random.Random(seed)), None))
 
 
 def begin(kata: Kata, seed: int, minutes: float | None, server: ForkServer) -> TimedSession:

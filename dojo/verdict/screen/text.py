@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 import textwrap
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 LONGEST = 1000  # characters kept of a line
@@ -77,6 +80,18 @@ def filled(text: str, stream: TextIO) -> str:
         kept = textwrap.wrap(line, room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
         rows += kept or [""]
     return "\n".join(rows)
+
+
+@contextmanager
+def told_while(text: str) -> Iterator[None]:
+    """What is going on, on a terminal, as long as it does."""
+    if sys.stdout.isatty():
+        print(text, end="", flush=True)
+    try:
+        yield
+    finally:
+        if sys.stdout.isatty():
+            print("\r\x1b[2K", end="", flush=True)
 
 
 def wrap(lead: str, spans: Row, width: int | None) -> list[Row]:
