@@ -289,9 +289,9 @@ def train(
 # **Stage 4.** A ReLU halves the second moment of what it gets, so weights of variance 2 / fan-in keep it from layer to
 # layer. Zeros would leave all units alike, and here without any gradient: each gives 0, and none gets anything back.
 #
-# **What it costs.** The forward is one product a layer, 2 FLOPs a weight and row, the backward two, for the input and for the weight; the first
-# layer's `dx` goes nowhere and could be spared. A language model's logits, 4,096 tokens by 128,256 ids, take 2.1 GB in
-# float32, and their gradient as many.
+# **What it costs.** The forward is one product a layer, 2 FLOPs a weight and row, the backward two, for the input and
+# for the weight; the first layer's `dx` goes nowhere and could be spared. A language model's logits, 4,096 tokens by
+# 128,256 ids, take 2.1 GB in float32, and their gradient as many.
 #
 # ## The usual mistakes
 #

@@ -111,8 +111,7 @@ def follows(sentence: str, got: dict[str, Any], right: Run, told: str) -> None:
     for name, expected in right.params.items():
         allowed = (1e-2 * right.moved if name not in ("frozen", "unused") else 0.0) + 1e-6 * expected.abs()
         axes = "out in" if expected.dim() > 1 else "entry"
-        value = got["values"][name]  # the model is ours, and so is the device of its weights
-        match(tensor(value, str(value.device)).cpu().double(), expected, allowed, f"{sentence}: {name}, {told}", axes)
+        match(got["values"][name].cpu().double(), expected, allowed, f"{sentence}: {name}, {told}", axes)
 
 
 def follow(
