@@ -100,7 +100,7 @@ def test_a_solution_and_the_list_are_read_in_the_users_pager(project: Path, word
     os.close(terminal.end)
 
 
-@pytest.mark.parametrize("name", ["rmsnorm", "debug_lm", "autograd"])
+@pytest.mark.parametrize("name", ["rmsnorm", "debug_lm", "autograd", "gpt_screen"])
 def test_a_kata_that_is_not_begun_fits_and_lacks_nothing_that_it_speaks_of(shown: Shown, name: str) -> None:
     lines = shown("grade", name, "--no-record", status=1)
     told = "\n".join(lines)
@@ -109,6 +109,9 @@ def test_a_kata_that_is_not_begun_fits_and_lacks_nothing_that_it_speaks_of(shown
         assert "with both:" in told
         assert "The fix: the program, mended" in told
         assert "The test: test(program)" in told
+    elif name == "gpt_screen":
+        assert "Find and mend what is wrong" in told, "what the first stage asks"
+        assert "Write ." not in told
     else:
         assert lines[2].startswith("    "), "the formula"
 

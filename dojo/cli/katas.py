@@ -94,7 +94,9 @@ def show_beginning(kata: Kata) -> None:
     about = "\n\n".join(paragraphs[: intro + 1])
     stub = ast.parse(master.stub_text(kata)).body
     unwritten = [n for n in stub if isinstance(n, master.DEFINITIONS) and "NotImplementedError" in ast.unparse(n)]
-    write = "" if lists else f"**Write** {' and '.join(f'`{node.name}`' for node in unwritten)}. "
+    about = "\n\n".join([about, *(stage.spoken for stage in stages.of(kata)[:1])])
+    names = " and ".join(f"`{node.name}`" for node in unwritten)  # of a program to be mended there are none
+    write = f"**Write** {names}. " if names and not lists else ""
     asked = f"{write}Par is {kata.minutes} minutes."
     Screen(sys.stdout).markdown(f"{about}\n\n{asked}")
     steps = {
