@@ -33,6 +33,12 @@ def test_the_page_has_topics_hints_and_questions(name: str) -> None:
     assert "$" not in text_of(page), "formulas are in Unicode"
 
 
+def test_a_log_is_shown_line_by_line() -> None:
+    page = interviewer.of_kata(KATAS["trainer_ladder"])
+    assert "\n  50  4.488  1.360  0.00296      64\n" in page
+    assert "```" not in page
+
+
 def test_every_kata_has_a_page() -> None:
     for kata in KATAS.values():
         assert interviewer.of_kata(kata).count("<section") >= 4, kata.name

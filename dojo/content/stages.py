@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TAG, SIGNALS = "stage", "signals"
 HEADING = re.compile(r"## Stage (\d+) · (\d+) min\n")
 BLOCK = re.compile(r"\n*^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FENCED = re.compile(r"\n*^```.*?^```$", re.MULTILINE | re.DOTALL)  # such a block, or a log that is shown
+FENCED = re.compile(r"\n*^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)  # such a block, or a log that is shown
 EMPTY = re.compile(r"^( *)\.\.\.$", re.MULTILINE)
 GRADING = f'# %% tags=["{NOTEBOOK_ONLY}"]'  # the cell of a stub that grades it in a notebook, its last
 Definition = ast.FunctionDef | ast.ClassDef

@@ -67,12 +67,11 @@ def _pieces(text: str) -> list[Span]:
 
 
 def _staged(stage: stages.Stage) -> dict[str, Any]:
-    block = stages.BLOCK.search(stage.prompt)
     return {
         "title": f"Stage {stage.number}",
         "minutes": stage.minutes,
-        "says": spans(stages.BLOCK.sub("", _untitled(stage.prompt))),
-        "signatures": block[1].rstrip() if block else "",
+        "says": spans(stages.FENCED.sub("", _untitled(stage.prompt))),
+        "blocks": [block.rstrip() for block in stages.FENCED.findall(stage.prompt)],
         "topics": _topics(stage.contract),
         "hints": [_pieces(" ".join(hint.split())) for hint in stage.hints],
         "strong": _pieces(stage.strong),
@@ -86,7 +85,7 @@ def _whole(kata: Kata) -> dict[str, Any]:
         "title": kata.title,
         "minutes": kata.minutes,
         "says": spans(_untitled(master.scenario(kata))),
-        "signatures": "",
+        "blocks": [],
         "topics": _topics("\n".join(f"- {each}" for each in master.contract(kata).values())),
         "hints": [_pieces(" ".join(hint.split())) for hint in master.hints(kata)],
         "strong": [],
