@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
@@ -16,7 +17,7 @@ from dojo.judge.pool import WorkerPool, processors
 if TYPE_CHECKING:
     from dojo.content.catalog import Kata
     from dojo.verdict.screen.terminal import Screen
-    from dojo.verdict.types import Verdict
+    from dojo.verdict.types import Check, Verdict
 
 MOST_JUDGES = 8  # at once: with its worker each takes some 30 MB, and more would hardly be quicker
 Part = tuple[Entry, Options]
@@ -73,9 +74,9 @@ def shared_out(entries: list[Entry], options: Options, count: int, before: Verdi
     return [(entries[0], replace(options, only=frozenset(names))) for _, names in shares]
 
 
-def run_part(part: Part, server: ForkServer) -> Verdict:
-    """Grade one part."""
-    return run([part[0]], part[1], server)[0]
+def run_part(part: Part, server: ForkServer, checked: Callable[[Check], None] = lambda check: None) -> Verdict:
+    """Grade one part; `checked` hears of each check as it ends."""
+    return run([part[0]], part[1], server, checked=checked)[0]
 
 
 def joined(parts: list[Verdict], options: Options) -> Verdict:

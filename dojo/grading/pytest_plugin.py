@@ -260,9 +260,10 @@ class Judging(GraderPlugin):
         subjects: dict[str, Subject],
         options: Options,
         finished: Callable[[str], None] = lambda kata: None,
+        checked: Callable[[Check], None] = lambda check: None,
     ) -> None:
         super().__init__(options, self.judge)
-        self.subjects, self.finished = subjects, finished
+        self.subjects, self.finished, self.checked = subjects, finished, checked
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         for module in dict.fromkeys(item.getparent(pytest.Module) for item in items):
@@ -319,6 +320,7 @@ class Judging(GraderPlugin):
                 self.record(item, subject, check, fault)
         finally:
             check.seconds = time.perf_counter() - started  # what the mistake is called takes its time too
+        self.checked(check)
         if fault is not None and not fault.outcome.harmless:
             raise fault
 

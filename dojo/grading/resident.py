@@ -11,6 +11,7 @@ from dojo.grading.options import Entry, Options
 from dojo.grading.run import ScriptRun, run_script
 from dojo.judge.fork_server import ForkServer
 from dojo.judge.pool import WorkerPool
+from dojo.verdict.types import Check
 
 if TYPE_CHECKING:
     from dojo.content.catalog import Kata
@@ -22,13 +23,17 @@ WORKERS = 2  # of a grading: the attempt's and the reference's
 class ResidentGrader:
     """Grades one entry at a time, in processes of its own, while its owner does other things."""
 
-    def __init__(self, seed: int, diagnose: bool = True) -> None:
+    def __init__(self, seed: int, diagnose: bool = True, server: ForkServer | None = None) -> None:
+        """`server` is where workers come from, if it has been started."""
         self.options = Options(seed, diagnose=diagnose)
         self._before: dict[str, Verdict] = {}  # the last verdict on each kata: how long its checks take
-        self.server = ForkServer()
+        self.server = server or ForkServer()
         parallel.import_all()
         self._size = parallel.judges()
-        self._pool = WorkerPool(_work, self.server, self._size)
+        self._pool = self._new_pool()
+
+    def _new_pool(self) -> WorkerPool:
+        return WorkerPool(_work, self.server, self._size, telling=True)
 
     def prepare(self, kata: Kata) -> None:
         """Grade the solution in every process, so that oracles are known before the first attempt is there."""
@@ -46,9 +51,24 @@ class ResidentGrader:
         parts = parallel.shared_out([entry], self._last, self._size, before)
         self._pool.begin([entry, *parts] if script else parts)
 
-    def verdict(self, timeout: float, ran: Callable[[ScriptRun], None] = lambda run: None) -> Verdict | None:
-        """The verdict on what was begun, if it is there within `timeout` seconds; `ran` hears of a script at once."""
-        found = self._pool.results(timeout, lambda each: ran(each) if isinstance(each, ScriptRun) else None)
+    def verdict(
+        self,
+        timeout: float,
+        ran: Callable[[ScriptRun], None] = lambda run: None,
+        checked: Callable[[Check], None] = lambda check: None,
+    ) -> Verdict | None:
+        """The verdict on what was begun, if it is there within `timeout` seconds.
+
+        `ran` hears of a script at once, and `checked` of each check as it ends.
+        """
+
+        def heard(each: object) -> None:
+            if isinstance(each, ScriptRun):
+                ran(each)
+            elif isinstance(each, Check):
+                checked(each)
+
+        found = self._pool.results(timeout, heard)
         if found is None:
             return None
         verdict = parallel.joined([each for each in found if not isinstance(each, ScriptRun)], self._last)
@@ -63,6 +83,11 @@ class ResidentGrader:
             pass
         return verdict
 
+    def cancel(self) -> None:
+        """Give up what was begun: its processes are ended, and new ones know no oracle yet."""
+        self._pool.abandon()
+        self._pool = self._new_pool()
+
     def close(self) -> None:
         """End every process."""
         self._pool.__exit__()
@@ -75,6 +100,6 @@ class ResidentGrader:
         self.close()
 
 
-def _work(item: Entry | parallel.Part, server: ForkServer) -> Verdict | ScriptRun:
+def _work(item: Entry | parallel.Part, server: ForkServer, tell: Callable[[Check], None]) -> Verdict | ScriptRun:
     server.spares = WORKERS
-    return run_script(item, server) if isinstance(item, Entry) else parallel.run_part(item, server)
+    return run_script(item, server) if isinstance(item, Entry) else parallel.run_part(item, server, tell)

@@ -41,8 +41,12 @@ def run(
     options: Options,
     server: ForkServer | FreshStarts,
     finished: Callable[[str], None] = lambda kata: None,
+    checked: Callable[[Check], None] = lambda check: None,
 ) -> list[Verdict]:
-    """Grade entries, each of a different kata, in one session; the verdicts come in the order of the entries."""
+    """Grade entries, each of a different kata, in one session; the verdicts come in the order of the entries.
+
+    `checked` hears of each check as it ends, before it is known which of them have one cause.
+    """
     import torch
 
     from dojo.grading.pytest_plugin import Judging, Subject
@@ -86,7 +90,7 @@ def run(
         )
     if subjects:
         try:
-            run_graders((each.kata.grader for each in subjects.values()), Judging(subjects, options, finished))
+            run_graders((each.kata.grader for each in subjects.values()), Judging(subjects, options, finished, checked))
         finally:
             for subject in subjects.values():
                 subject.close()

@@ -31,13 +31,16 @@ def processors() -> int:
 
 
 class WorkerPool:
-    """Processes that do `work(item, server)` for items. They start at once: start them before any thread."""
+    """Processes that do `work(item, server)` for items. They start at once: start them before any thread.
 
-    def __init__(self, work: Callable[[Any, ForkServer], Any], server: ForkServer, size: int) -> None:
+    With `telling` it is `work(item, server, tell)`, and whatever is told on the way is heard at once.
+    """
+
+    def __init__(self, work: Callable[..., Any], server: ForkServer, size: int, telling: bool = False) -> None:
         self.server = server
         places: list[int | None] = list(cores() if size > 1 else ()) or [None]
         random.shuffle(places)  # several runs at once must not all crowd on the first ones
-        self.processes = [PoolProcess(work, server, places[number % len(places)]) for number in range(size)]
+        self.processes = [PoolProcess(work, server, places[number % len(places)], telling) for number in range(size)]
         self._busy: list[PoolProcess] = []
 
     def map(self, items: list[Any], finished: Callable[[Any], None] = lambda result: None) -> list[Any]:
@@ -64,11 +67,19 @@ class WorkerPool:
         ready = wait([process.channel for process in self._busy], timeout) if self._busy else []
         for process in [each for each in self._busy if each.channel in ready]:
             number, result = process.take()
-            self._results[number] = result
             finished(result)
+            if number is None:
+                continue
+            self._results[number] = result
             if not process.give(self._waiting):
                 self._busy.remove(process)
         return None if self._busy else [self._results[number] for number in range(self._count)]
+
+    def abandon(self) -> None:
+        """End the processes in the middle of what they do."""
+        for process in self.processes:
+            process.process.terminate()
+        self.__exit__()
 
     def __enter__(self) -> WorkerPool:
         return self
@@ -87,11 +98,13 @@ class PoolProcess:
     calls do, about a third of a grading in all.
     """
 
-    def __init__(self, work: Callable[[Any, ForkServer], Any], server: ForkServer, core: int | None) -> None:
+    def __init__(self, work: Callable[..., Any], server: ForkServer, core: int | None, telling: bool) -> None:
         self.server = server.split(core)
         context = get_context("fork")
         self.channel, theirs = context.Pipe()
-        self.process: BaseProcess = context.Process(target=_serve, args=(theirs, work, self.server, core), daemon=True)
+        self.process: BaseProcess = context.Process(
+            target=_serve, args=(theirs, work, self.server, core, telling), daemon=True
+        )
         self.process.start()
         theirs.close()
         self.server.control.close()  # it is the process's now
@@ -103,8 +116,8 @@ class PoolProcess:
             return True
         return False
 
-    def take(self) -> tuple[int, Any]:
-        """The number of the item that is done, and what came of it."""
+    def take(self) -> tuple[int | None, Any]:
+        """The number of the item that is done, and what came of it; no number for what is told on the way."""
         number, result, trace = self.channel.recv()
         if trace:
             raise RuntimeError(trace)
@@ -120,15 +133,16 @@ class PoolProcess:
         self.process.join()
 
 
-def _serve(channel: Connection, work: Callable[[Any, ForkServer], Any], server: ForkServer, core: int | None) -> None:
+def _serve(channel: Connection, work: Callable[..., Any], server: ForkServer, core: int | None, telling: bool) -> None:
     kernel.die_with_parent()  # which may be killed: our end of the channel would never say so
     confinement.keep_to(core)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first process to handle, which then ends us
+    more = [lambda news: channel.send((None, news, ""))] if telling else []
     try:
         while (given := channel.recv()) is not None:
             number, item = given
             try:
-                channel.send((number, work(item, server), ""))
+                channel.send((number, work(item, server, *more), ""))
             except Exception:
                 import traceback
 
