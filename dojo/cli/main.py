@@ -51,9 +51,11 @@ def _dispatch(words: list[str]) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "dojo").split(".")[0] == "dojo":
             raise
+        extras = ",".join(COMMANDS[words[0]].extras.values()) if words else ""
+        what = f"'.[{extras}]'" if extras else "."
         return _complain(
-            f"this Python ({sys.executable}) has no {error.name}. `python -m pip install -e .` in the project folder "
-            "installs what is missing; without --no-venv, nox takes care of it."
+            f"this Python ({sys.executable}) has no {error.name}. `python -m pip install -e {what}` in the project "
+            "folder installs what is missing; without --no-venv, nox takes care of it."
         )
 
 

@@ -37,35 +37,45 @@ def record(
     spent: float | None = None,
     aid: Aid | None = None,
 ) -> None:
-    """Remember gradings, each a kata, the attempt's text and the verdict; a trouble is told and stops nothing.
+    """Remember gradings, as `keep` does; a trouble is told and stops nothing."""
+    if trouble := keep(graded, kind, spent, aid):
+        print(f"dojo: {trouble}", file=sys.stderr)
+
+
+def keep(
+    graded: Sequence[tuple[Kata, str, Verdict]],
+    kind: str = "grade",
+    spent: float | None = None,
+    aid: Aid | None = None,
+) -> str | None:
+    """Remember gradings, each a kata, the attempt's text and the verdict; returns why that could not be, or None.
 
     Without an `aid` it is the help that counts for this text.
     """
     helped = {kata.name: progress.aid(kata, source) if aid is None else aid for kata, source, _ in graded}
-    attempts = [
-        Attempt(
-            at=time.time(),
-            kata=kata.name,
-            kind=kind,
-            verdict=verdict.verdict,
-            tiers=verdict.tiers,
-            failing=[
-                {"name": c.name, "tier": c.tier.value, "outcome": c.outcome.value, "diagnosis": c.diagnosis}
-                for c in verdict.checks
-                if not c.outcome.harmless
-            ],
-            seconds=verdict.seconds,
-            spent=spent,
-            hints=helped[kata.name].hints,
-            shown=helped[kata.name].shown,
-            text=source,
-            details=verdict.to_json(pictures=True),
-        )
-        for kata, source, verdict in graded
-    ]
-    trouble = database.remember(attempts)
-    if trouble:
-        print(f"dojo: {trouble}", file=sys.stderr)
+    return database.remember(
+        [
+            Attempt(
+                at=time.time(),
+                kata=kata.name,
+                kind=kind,
+                verdict=verdict.verdict,
+                tiers=verdict.tiers,
+                failing=[
+                    {"name": c.name, "tier": c.tier.value, "outcome": c.outcome.value, "diagnosis": c.diagnosis}
+                    for c in verdict.checks
+                    if not c.outcome.harmless
+                ],
+                seconds=verdict.seconds,
+                spent=spent,
+                hints=helped[kata.name].hints,
+                shown=helped[kata.name].shown,
+                text=source,
+                details=verdict.to_json(pictures=True),
+            )
+            for kata, source, verdict in graded
+        ]
+    )
 
 
 def show_next(args: argparse.Namespace) -> int:

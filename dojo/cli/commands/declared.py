@@ -61,7 +61,7 @@ def command(
     """Declare the function below as the command of its name; it imports what it needs when it runs.
 
     `listed` is what `nox --list` says where help and example do not say it. `extras` are the extras of the project that
-    nox installs, by the option that wants them.
+    nox installs, by the option that wants them; by an empty one those that the command always needs.
     """
 
     def declare(run: Run) -> Run:

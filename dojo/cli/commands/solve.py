@@ -115,6 +115,24 @@ def watch(args: argparse.Namespace) -> int:
 
 @command(
     SOLVE,
+    "open the page in the browser: statement, editor and verdict",
+    argument("--port", type=positive, metavar="N", help="the port; the first free one from 8610 when left out"),
+    argument(
+        "--host", metavar="ADDRESS", help="answer other machines too, on this address; attempts then run in the sandbox"
+    ),
+    flag("--no-open", help="only print the address"),
+    examples=(("", ""), ("--no-open", "on a machine without a screen")),
+    listed="Open the page in the browser: statement, editor and verdict.",
+    extras={"": "web"},
+)
+def web(args: argparse.Namespace) -> int:
+    from dojo.web import server
+
+    return server.main(args)
+
+
+@command(
+    SOLVE,
     "open the next stage of an interview in your file",
     KATA,
     examples=(("gpt_screen", "adds its prompt and signatures; what you wrote stays"),),

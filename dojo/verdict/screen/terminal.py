@@ -64,7 +64,7 @@ class Screen:
             self._rows = self._last(v, f": {what}")
             self._flush()
             return
-        last = self._last(v, self._closing(v), _next(v))
+        last = self._last(v, closing(v, self._width), _next(v))
         where, which = f" · {v.attempt} · {v.device}", f" · torch {v.torch}"
         fits = not self._width or len(f"{v.kata}{where}{which} · seed {v.seed}") <= self._width
         self._line("", (v.kata, "bold"), (f"{where}{which if fits else ''} · seed {v.seed}", "dim"))
@@ -84,7 +84,7 @@ class Screen:
         if v.verdict == "empty":
             self.verdict(v)
             return
-        last = self._last(v, self._closing(v))
+        last = self._last(v, closing(v, self._width))
         self._message(v, ROWS - len(last))
         self._causes(v, 1, ROWS - len(last))
         self._rows += last
@@ -135,29 +135,6 @@ class Screen:
             self._line("", ("next: ", "dim"), (step, "cyan"))
         last, self._rows = self._rows, before
         return last
-
-    def _closing(self, v: Verdict) -> str:
-        """What follows "rope: wrong" in the last line: how each tier stands if not all passed, and what it took.
-
-        Of what is right it says what is lacking, as far as the line goes.
-        """
-        if v.verdict == "broken":
-            return ", nothing was graded"
-        if v.verdict == "failed" and v.standing == RIGHT:
-            tiers, took = f" · {_tiers(v, lacking=True)}", f" · {v.seconds:.1f} s"
-            room = (self._width or LINE) - len(f"{v.kata}: {RIGHT}{tiers}: {LONG}")
-            names = clipped(", ".join(v.lacking), room)
-            return f"{tiers}{names and ': '}{names}{took}"
-        reached = f" · stage {v.reached} of {v.stages} reached" if v.stages else ""
-        if v.verdict != "passed" and (scores := _tiers(v)):
-            return f"{reached} · {scores} · {v.seconds:.1f} s"
-        counts = (
-            (o, sum(c.outcome is o for c in v.checks)) for o in (Outcome.UNDECIDED, Outcome.SKIPPED, Outcome.DESELECTED)
-        )
-        aside = ", ".join(f"{n} {o.value}" for o, n in counts if n)
-        helped = f" {v.help}" if v.help and v.verdict == "passed" else ""
-        number = len(_shown(v.checks))
-        return f"{helped}, {number} check{'s' * (number != 1)} in {v.seconds:.1f} s{aside and f' ({aside})'}"
 
     def _message(self, v: Verdict, rows: int) -> None:
         self._rows += Block("  │ ", clean(v.message), "", self._width, foreign=True).rows(rows - len(self._rows))
@@ -265,6 +242,30 @@ class Screen:
     def _console(self) -> Console:
         self._made = self._made or _console(self.stream)
         return self._made
+
+
+def closing(v: Verdict, width: int | None = None) -> str:
+    """What follows "rope: wrong" in the last line: how each tier stands if not all passed, and what it took.
+
+    Of what is right it says what is lacking, as far as the line goes.
+    """
+    if v.verdict == "broken":
+        return ", nothing was graded"
+    if v.verdict == "failed" and v.standing == RIGHT:
+        tiers, took = f" · {_tiers(v, lacking=True)}", f" · {v.seconds:.1f} s"
+        room = (width or LINE) - len(f"{v.kata}: {RIGHT}{tiers}: {LONG}")
+        names = clipped(", ".join(v.lacking), room)
+        return f"{tiers}{names and ': '}{names}{took}"
+    reached = f" · stage {v.reached} of {v.stages} reached" if v.stages else ""
+    if v.verdict != "passed" and (scores := _tiers(v)):
+        return f"{reached} · {scores} · {v.seconds:.1f} s"
+    counts = (
+        (o, sum(c.outcome is o for c in v.checks)) for o in (Outcome.UNDECIDED, Outcome.SKIPPED, Outcome.DESELECTED)
+    )
+    aside = ", ".join(f"{n} {o.value}" for o, n in counts if n)
+    helped = f" {v.help}" if v.help and v.verdict == "passed" else ""
+    number = len(_shown(v.checks))
+    return f"{helped}, {number} check{'s' * (number != 1)} in {v.seconds:.1f} s{aside and f' ({aside})'}"
 
 
 def _shown(checks: list[Check]) -> list[Check]:

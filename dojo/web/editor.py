@@ -1,0 +1,106 @@
+"""An editor for a file of the user's: it follows the file, keeps what is typed, and shows both where both changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from nicegui import ui
+
+from dojo.web.drafts import Draft
+from dojo.web.frame import say
+
+LOOK = 0.5  # seconds between two looks at the file
+THEMES = {False: "githubLight", True: "githubDark"}
+
+
+@cache
+def draft_of(path: Path, home: Path) -> Draft:
+    """The draft of a file, the same for every editor that shows it."""
+    return Draft(path, home)
+
+
+class Editor:
+    """The editor with what is said above it; `save` writes the file."""
+
+    def __init__(self, path: Path, home: Path, label: str, said: str, grade: Callable[[], object]) -> None:
+        """`said` is the file as the user would type it. `grade` is called for Ctrl+Enter and Ctrl+S."""
+        self.draft, self.said, self._shown = draft_of(path, home), said, ""
+        with ui.element("div").classes("file"):
+            ui.label(said).classes("mono")
+            self.state = ui.label().classes("soft").props("role=status")
+        self.conflict = ui.element("div").classes("conflict")
+        keys = {"Mod-Enter": grade, "Mod-s": grade}
+        self.area = ui.codemirror(
+            self.draft.text,
+            language="Python",
+            theme="githubLight",
+            on_change=lambda event: self._typed(event.value),
+            keymap={key: lambda _, act=act: act() for key, act in keys.items()},
+        ).props(f'aria-label="{label}"')
+        self.draft.listeners[self] = self._take
+        ui.context.client.on_delete(lambda: self.draft.listeners.pop(self, None))
+        ui.timer(LOOK, self.look)
+        ui.on("scheme", lambda event: self.area.set_theme(THEMES[bool(event.args)]))
+        self._tell()
+
+    def _typed(self, text: str) -> None:
+        try:
+            self.draft.edit(text, by=self)
+        except OSError as trouble:
+            say(f"What you typed cannot be kept: {trouble}. Copy it elsewhere, then mend that.", "bad")
+        self._tell()
+
+    def _take(self, text: str) -> None:
+        """Show a text that came from the file, or from another page."""
+        if self.area.value != text:
+            self.area.set_value(text)
+        self._tell()
+
+    def look(self) -> None:
+        """Follow the file."""
+        try:
+            self.draft.look()
+        except (OSError, UnicodeDecodeError) as trouble:
+            say(f"{self.said} cannot be read: {trouble}", "bad")
+        self._tell()
+
+    def save(self) -> bool:
+        """Write the file; whether that could be done."""
+        try:
+            done = self.draft.save()
+        except (OSError, UnicodeDecodeError) as trouble:
+            say(f"{self.said} cannot be saved: {trouble}. What you typed is kept in .dojo/drafts.", "bad")
+            return False
+        self._tell()
+        return done
+
+    def _tell(self) -> None:
+        """Say how the editor stands to the file; of two versions that differ, show both."""
+        word = "both changed" if self.draft.conflict else "not saved" if self.draft.unsaved else "saved"
+        self.state.set_text(word)
+        seen = f"{word}{self.draft.disk if self.draft.conflict else ''}"
+        if seen != self._shown:
+            self._shown = seen
+            self.conflict.clear()
+            if self.draft.conflict:
+                with self.conflict:
+                    self._choice()
+
+    def _choice(self) -> None:
+        """What stands in the file now, and the two ways on."""
+        ui.label(f"{self.said} was changed elsewhere while you edited it here. Below is the file, then your edit.")
+        ui.codemirror(self.draft.disk, language="Python").props(f'aria-label="{self.said} as it is now"').disable()
+        with ui.element("div").classes("row"):
+            ui.button("Keep my edit", on_click=lambda: self._settle(self.draft.keep_mine))
+            ui.button("Take the file", on_click=lambda: self._settle(self.draft.take_file))
+
+    def _settle(self, choice: Callable[[], Path]) -> None:
+        try:
+            copy = choice()
+        except OSError as trouble:
+            say(f"That could not be done: {trouble}", "bad")
+            return
+        self._take(self.draft.text)
+        say(f"The other version is kept in {copy}")

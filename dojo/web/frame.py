@@ -1,0 +1,78 @@
+"""What every page has: title, places to go, the place for what is said, and how troubles are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from nicegui import app, ui
+
+from dojo.content.catalog import Trouble, UnknownKata
+
+PLACES = {"/": "Katas", "/plan": "Plan", "/interviews": "Interviews", "/report": "Report", "/rules": "House rules"}
+STYLE = Path(__file__).with_name("style.css")
+# Nothing may be typed where nothing keeps it; and an editor must know when the system turns dark.
+SCRIPT = """<script>
+addEventListener("DOMContentLoaded", () => {
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  dark.addEventListener("change", () => emitEvent("scheme", dark.matches));
+  new MutationObserver(() => {
+    const away = document.querySelector("#popup")?.ariaHidden === "false";
+    if (document.body.inert !== away) { document.activeElement?.blur(); document.body.inert = away; }
+  }).observe(document.body, {subtree: true, attributes: true, attributeFilter: ["aria-hidden"]});
+});
+</script>"""
+
+
+def install() -> None:
+    """Add style and script to all pages."""
+    app.add_static_file(local_file=STYLE, url_path="/style.css")
+    ui.add_head_html(f'<link rel="stylesheet" href="/style.css?{int(STYLE.stat().st_mtime)}">{SCRIPT}', shared=True)
+
+
+@contextmanager
+def frame(title: str, here: str = "") -> Iterator[None]:
+    """A page of this title, of one of the places; what is made within stands below the heading line."""
+    ui.page_title(f"{title} · dojo" if title != "dojo" else title)
+    with ui.element("div").classes("skip"):
+        ui.link("Skip to the content", "#content")
+    with ui.element("header").classes("top"), ui.element("nav").props('aria-label="Places"'):
+        for path, name in PLACES.items():
+            link = ui.link(name, path)
+            if path == here:
+                link.props("aria-current=page")
+    with ui.element("div").classes("content").props("id=content tabindex=-1"):
+        yield
+
+
+def told(page: Callable[..., Any]) -> Callable[..., Any]:
+    """A page of which a Trouble is told in a sentence, with the way back."""
+
+    @wraps(page)
+    async def telling(*args: Any, **kwargs: Any) -> None:
+        try:
+            made = page(*args, **kwargs)
+            if made is not None:
+                await made
+        except Trouble as trouble:
+            with frame("Not here" if isinstance(trouble, UnknownKata) else "Trouble"):
+                heading("This cannot be shown")
+                ui.label(str(trouble))
+                ui.link("All katas", "/")
+
+    return telling
+
+
+def heading(text: str, level: int = 1) -> ui.element:
+    """A heading, as text."""
+    with ui.element(f"h{level}") as made:
+        ui.label(text).classes("plain")
+    return made
+
+
+def say(text: str, kind: str = "info") -> None:
+    """Tell the user something in passing; screen readers say it too."""
+    ui.notify(text, type={"info": "info", "bad": "negative", "good": "positive"}[kind], timeout=6000, multi_line=True)

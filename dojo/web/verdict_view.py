@@ -1,0 +1,122 @@
+"""A verdict on the page: check by check while it comes, then as the terminal tells it, each cause in a fold."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from nicegui import ui
+
+from dojo.verdict.page import html
+from dojo.verdict.screen.terminal import closing
+from dojo.verdict.screen.text import readable
+from dojo.verdict.types import Label, Outcome
+
+if TYPE_CHECKING:
+    from dojo.grading.run import ScriptRun
+    from dojo.verdict.types import Check, Verdict
+
+TICK = 0.1  # seconds between two showings of how long it has taken
+
+
+class VerdictView:
+    """The place below an editor where the verdict stands."""
+
+    def __init__(self, cancel: Callable[[], object], again: Callable[[str], object]) -> None:
+        """`again` grades one check alone, by its number, with the seed of the verdict."""
+        self._cancel, self._again, self._begun = cancel, again, 0.0
+        with ui.element("section").classes("verdict").props('aria-label="Verdict"'):
+            with ui.element("div").classes("row"):
+                self.line = ui.label("Not graded yet.").classes("line").props("role=status aria-live=polite")
+                self.clock = ui.label().classes("soft").props("aria-hidden=true")
+                self.stop = ui.button("Cancel", on_click=cancel).props("flat dense")
+            self.body = ui.element("div").classes("body")
+        self.stop.set_visibility(False)
+        self.timer = ui.timer(TICK, self._tick, active=False)
+
+    def begin(self, what: str) -> None:
+        """Say that something is being graded."""
+        self.line.set_text(f"grading {what} …")
+        self._begun, self._passed, self._failed = time.monotonic(), 0, 0
+        self.stop.set_visibility(True)
+        self.timer.activate()
+        self.body.clear()
+        with self.body:
+            self._coming = ui.element("ul").classes("coming")
+
+    def heard(self, news: Check | ScriptRun) -> None:
+        """Take in a check that has ended."""
+        outcome = getattr(news, "outcome", None)
+        if not isinstance(outcome, Outcome):
+            return
+        if outcome.harmless:
+            self._passed += 1
+        else:
+            self._failed += 1
+            with self._coming, ui.element("li"):
+                ui.label(f"✗ {news.tier} · {readable(news.name, outcome is Outcome.WRONG)}")
+
+    def end(self, verdict: Verdict) -> None:
+        """Show the verdict."""
+        self._rest()
+        self.line.set_text(f"{verdict.kata}: {verdict.state}{closing(verdict)}")
+        self.line.classes(replace=f"line {html.css_class(verdict.state)}")
+        self.body.clear()
+        with self.body:
+            self._whole(verdict)
+
+    def tell(self, text: str) -> None:
+        """Say why there is no verdict."""
+        self._rest()
+        self.line.set_text(text)
+        self.line.classes(replace="line")
+        self.body.clear()
+
+    def _rest(self) -> None:
+        self.timer.deactivate()
+        self.stop.set_visibility(False)
+        self.clock.set_text("")
+
+    def _tick(self) -> None:
+        counted = f"{self._passed} passed" + (f", {self._failed} failed" if self._failed else "")
+        self.clock.set_text(f"{counted} · {time.monotonic() - self._begun:.1f} s")
+
+    def _whole(self, verdict: Verdict) -> None:
+        if verdict.message:
+            ui.label(verdict.message).classes("pre")
+        for remark in verdict.remarks:
+            ui.label(remark)
+        checks = {check.name: check for check in verdict.checks}
+        failed = [check.to_json(pictures=True) for check in verdict.checks if not check.outcome.harmless]
+        for number, (check, shared) in enumerate(html.by_cause(failed)):
+            with ui.element("details").props("open" if number == 0 else ""):
+                with ui.element("summary"):
+                    _rendered("heading", check=check)
+                _rendered("cause", check=check, shared=shared)
+                with ui.element("div").classes("row"):
+                    self._buttons(checks[check["name"]])
+        with ui.element("details"):
+            with ui.element("summary"):
+                ui.label(f"all {len(verdict.checks)} checks · torch {verdict.torch} · seed {verdict.seed}").classes(
+                    "plain"
+                )
+            with ui.element("ul").classes("coming"):
+                for each in verdict.checks:
+                    mark = "✓" if each.outcome.harmless else "✗"
+                    with ui.element("li"):
+                        ui.label(f"{mark} {each.tier} · {readable(each.name)} ({each.seconds:.2f} s)")
+
+    def _buttons(self, check: Check) -> None:
+        """What can be done about a failed check."""
+        ui.button("just this check", on_click=lambda: self._again(str(check.place + 1))).props("flat dense")
+        if check.script:
+            ui.button("copy a repro", on_click=lambda: ui.clipboard.write(check.script)).props("flat dense")
+        repeat = next((section.text for section in check.sections if section.label is Label.REPEAT), "")
+        if repeat:
+            ui.button("copy the command", on_click=lambda: ui.clipboard.write(repeat)).props("flat dense")
+
+
+def _rendered(part: str, **values: object) -> None:
+    """A part of a verdict by the templates that pages, notebooks and reports have in common; all in it is escaped."""
+    ui.html(html.render("web/part.html", part=part, **values), sanitize=False)
