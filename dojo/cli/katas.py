@@ -12,9 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from dojo.cli.selection import check_files, check_stage
-from dojo.content import catalog, files, master, stages, sync
+from dojo.content import catalog, master, stages, sync
 from dojo.content.catalog import ROOT, Kata, Trouble, typed
-from dojo.grading.options import read
 from dojo.practice import lesson, progress
 from dojo.practice.database import Unreadable
 from dojo.practice.schedule.standing import Standing, State
@@ -140,18 +139,14 @@ def open_stage(kata: Kata) -> int:
     check_stage([kata])
     if message := sync.sync(kata, opened=True):
         print(filled(message, sys.stderr), file=sys.stderr)
-    source, count = read(kata.stub), len(stages.of(kata))
-    number = stages.open_in(kata, source) + 1
-    if number > count:
+    stage, count = progress.open_stage(kata), len(stages.of(kata))
+    if stage is None:
         print(
             filled(f"all {count} stages are open in {kata.say(kata.stub)}: `{typed(f'grade {kata.name}')}`", sys.stdout)
         )
         return 1
-    files.keep(kata.home / "kept", kata.stub, kata.stub.read_bytes())
-    files.write_atomic(kata.stub, stages.opened(kata, source, number))
-    sync.sync(kata, "script", opened=True)
-    Screen(sys.stdout).markdown(stages.of(kata)[number - 1].prompt)
-    where = f"Stage {number} of {count} is open in {kata.say(kata.stub)}; what you wrote stands as it was."
+    Screen(sys.stdout).markdown(stage.prompt)
+    where = f"Stage {stage.number} of {count} is open in {kata.say(kata.stub)}; what you wrote stands as it was."
     print(filled(f"\n{where} `{typed(f'grade {kata.name}')}` grades all that is open.", sys.stdout))
     return 0
 

@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from dojo.content import build, files, master, sync
+from dojo.content import build, files, master, stages, sync
 from dojo.content.catalog import Kata, typed
+from dojo.grading.options import read
 from dojo.practice import database
 from dojo.practice.database import FRESH, HANDED_OUT, HINT, SOLUTION, Aid, Attempt, Help, Unreadable
 from dojo.practice.schedule import plans, repetition
@@ -21,6 +22,7 @@ from dojo.practice.schedule.standing import HELPED, Standing, State, best
 from dojo.verdict.types import PASSED, SOLVED, WRONG
 
 if TYPE_CHECKING:
+    from dojo.content.stages import Stage
     from dojo.verdict.types import Verdict
 
 REST = 86400.0  # seconds between the last help and a fresh stub, for which that help no longer counts
@@ -146,6 +148,15 @@ def next_hint(kata: Kata, again: bool = False) -> str:
 
 def after_pass(kata: Kata, katas: Mapping[str, Kata]) -> list[str]:
     """What a pass of a kata comes to, and what to do next, a line each. Raises Unreadable."""
+    summary, upcoming = pass_of(kata, katas)
+    steps = {f"reveal {kata.name}": "the explained solution", f"quiz {kata.name}": "what interviewers ask next"}
+    steps |= {f"show {upcoming.name}": "the kata that comes next"} if upcoming else {}
+    width = max(map(len, map(typed, steps)))
+    return [summary, *(f"  {typed(step):<{width}}  {what}" for step, what in steps.items())]
+
+
+def pass_of(kata: Kata, katas: Mapping[str, Kata]) -> tuple[str, Kata | None]:
+    """What a pass of a kata comes to, in a line, and the kata that comes next. Raises Unreadable."""
     found = standings(katas.values())
     track = [name for name, each in katas.items() if each.track == kata.track]
     done = sum(found[name].solved for name in track)
@@ -153,14 +164,8 @@ def after_pass(kata: Kata, katas: Mapping[str, Kata]) -> list[str]:
     took = [f"{minutes:.0f} min, par is {kata.minutes}" if minutes is not None else f"par is {kata.minutes} min"]
     last = found[kata.name].last
     hinted = (last.aid.words if last else "").removeprefix("with ") or "no hint"
-    upcoming = [due.kata.name for due in plans.propose(katas, found) if due.kata != kata][:1]
-    steps = {f"reveal {kata.name}": "the explained solution", f"quiz {kata.name}": "what interviewers ask next"}
-    steps |= {f"show {name}": "the kata that comes next" for name in upcoming}
-    width = max(map(len, map(typed, steps)))
-    return [
-        " · ".join([*took, hinted, f"{kata.track}: {done} of {len(track)} solved"]),
-        *(f"  {typed(step):<{width}}  {what}" for step, what in steps.items()),
-    ]
+    upcoming = next((due.kata for due in plans.propose(katas, found) if due.kata != kata), None)
+    return " · ".join([*took, hinted, f"{kata.track}: {done} of {len(track)} solved"]), upcoming
 
 
 def aid(kata: Kata, text: str | None = None, begun: float | None = None) -> Aid:
@@ -223,6 +228,18 @@ def revealed(kata: Kata, spoil: bool = False) -> str:
         return hidden
     note_solution(kata)
     return f"```python\n{master.solution_code(master.read_text(kata.master))}```\n\n{master.explanation(kata)}"
+
+
+def open_stage(kata: Kata) -> Stage | None:
+    """Open the next stage in the user's file, of which a copy is kept; None if all are open. Raises Trouble."""
+    source = read(kata.stub)
+    number = stages.open_in(kata, source) + 1
+    if number > len(stages.of(kata)):
+        return None
+    files.keep(kata.home / "kept", kata.stub, kata.stub.read_bytes())
+    files.write_atomic(kata.stub, stages.opened(kata, source, number))
+    sync.sync(kata, "script", opened=True)
+    return stages.of(kata)[number - 1]
 
 
 def reset(kata: Kata) -> str:

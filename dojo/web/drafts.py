@@ -37,8 +37,8 @@ class Draft:
 
     @property
     def conflict(self) -> bool:
-        """Whether the file has changed under an edit that is not saved."""
-        return self.unsaved and self.base != self.disk
+        """Whether the file has changed under an edit that is not saved; one that was removed is written again."""
+        return self.unsaved and self.base != self.disk and self._stamp is not None
 
     def edit(self, text: str, by: object = None) -> None:
         """Take in what an editor holds now, keep it on disk, and show it in the other editors. Raises OSError."""
@@ -60,7 +60,7 @@ class Draft:
         before, self.disk = self.disk, self._read()
         if before == self.disk:
             return False
-        if self.text == before:
+        if self.text == before and self._stamp:
             self.text = self.base = self.disk
             self._tell(None)
         elif not self.unsaved:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nicegui import ui
 
+from dojo.content.cells import split
 from dojo.web.drafts import Draft
 from dojo.web.frame import say
 
@@ -42,8 +43,23 @@ class Editor:
         self.draft.listeners[self] = self._take
         ui.context.client.on_delete(lambda: self.draft.listeners.pop(self, None))
         ui.timer(LOOK, self.look)
+        ui.timer(0.2, self._open_at_code, once=True)
         ui.on("scheme", lambda event: self.area.set_theme(THEMES[bool(event.args)]))
         self._tell()
+
+    def mark(self, lines: dict[int, str]) -> None:
+        """Mark lines where something failed, each with what."""
+        self.area.decorations = [{"kind": "line", "line": line, "class": "failing"} for line in lines]
+        self.area.line_tooltips = lines
+
+    def _open_at_code(self) -> None:
+        """Show the code: the prose that a stub begins with stands beside the editor already."""
+        cells = split(self.draft.text)[1]
+        first = next((cell for cell in cells if not cell.markdown), None)
+        if first and any(cell.markdown for cell in cells):
+            # lines beyond what is seen are only guessed at, so that the last ones are asked for first
+            self.area.reveal_line(self.draft.text.count("\n") + 1)
+            self.area.reveal_line(first.start + 1)
 
     def _typed(self, text: str) -> None:
         try:

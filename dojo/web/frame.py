@@ -73,6 +73,15 @@ def heading(text: str, level: int = 1) -> ui.element:
     return made
 
 
+@contextmanager
+def fold(title: str, opened: bool = False) -> Iterator[ui.element]:
+    """What is made within can be folded out below this title."""
+    with ui.element("details").props("open" if opened else "") as made:
+        with ui.element("summary"):
+            ui.label(title).classes("plain")
+        yield made
+
+
 def say(text: str, kind: str = "info") -> None:
     """Tell the user something in passing; screen readers say it too."""
     ui.notify(text, type={"info": "info", "bad": "negative", "good": "positive"}[kind], timeout=6000, multi_line=True)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from nicegui import run, ui
 
-from dojo.content import catalog, master, sync
+from dojo.content import catalog, master, stages, sync
 from dojo.content.catalog import Kata, Trouble
 from dojo.grading.options import Entry, Options, fresh_seed
 from dojo.grading.resident_process import Canceled, ResidentProcess
 from dojo.practice import history, progress
 from dojo.web import prose
 from dojo.web.editor import Editor
-from dojo.web.frame import frame, say, told
+from dojo.web.frame import fold, frame, heading, say, told
 from dojo.web.verdict_view import VerdictView
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ def add(judge: ResidentProcess) -> None:
     @told
     def kata_page(name: str) -> None:
         kata = catalog.one(name)
+        if not kata.stub.exists():
+            sync.sync(kata)
         with frame(kata.title):
             KataPage(kata, judge)
 
@@ -36,54 +38,82 @@ class KataPage:
     """The page of one kata, in one tab."""
 
     def __init__(self, kata: Kata, judge: ResidentProcess) -> None:
-        self.kata, self.judge, self.seed = kata, judge, 0
-        self.busy = False
+        self.kata, self.judge, self.seed, self.busy = kata, judge, 0, False
         with ui.element("div").classes("panes"):
             with ui.element("section").classes("ask").props(f'aria-label="What {kata.name} asks for"'):
-                self._statement()
+                self._asked = ui.element("div")
+                self._hints = ui.element("div").props("aria-live=polite")
+                with ui.element("div").classes("row"):
+                    ui.button("Hint", on_click=self._hint).props("outline")
+                    ui.link("History", f"/history/{kata.name}")
+                self._after = ui.element("div")
             with ui.element("section").classes("work").props('aria-label="Your file"'):
-                if not kata.stub.exists():
-                    sync.sync(kata)
                 self.editor = Editor(kata.stub, kata.home, f"your {kata.name}", kata.say(kata.stub), self.grade)
                 with ui.element("div").classes("row"):
                     ui.button("Save and grade", on_click=self.grade)
-                    ui.label("Ctrl+Enter grades, Ctrl+S too. Esc, then Tab leaves the editor.").classes("soft")
-                self.view = VerdictView(judge.cancel, lambda number: self.grade(number))
+                    ui.label("Ctrl+Enter or Ctrl+S grades. Esc, then Tab leaves the editor.").classes("soft")
+                self.view = VerdictView(judge.cancel, self.grade, self.editor)
+        self._show_asked()
+        self._show_explained()
         ui.timer(0.1, lambda: run.io_bound(judge.prepare, kata), once=True)
 
-    def _statement(self) -> None:
-        kata = self.kata
-        ui.html(prose.of(master.ask(kata)))
-        about = f"level {kata.level} · {kata.minutes} min · {kata.track}"
-        ui.label(about).classes("soft")
-        if topics := master.contract(kata):
-            with ui.element("details").classes("contract"):
-                with ui.element("summary"):
-                    ui.label(f"Contract: {', '.join(topics)}").classes("plain")
-                for bullet in topics.values():
-                    ui.html(prose.of(bullet))
-        self.helps = ui.element("div")
-        with ui.element("div").classes("row"):
-            ui.button("Hint", on_click=self._hint).props("flat")
-        with ui.element("ul").classes("sources"):
-            for source in kata.sources:
-                with ui.element("li"):
-                    ui.html(prose.inline(master.ARXIV.sub(r"[arXiv:\1](https://arxiv.org/abs/\1)", source)))
-        self.after = ui.element("div")
-        self._explained()
+    def _show_asked(self) -> None:
+        """The ask; of a kata with stages what every stage that is open in the file asks."""
+        kata, several = self.kata, stages.of(self.kata)
+        self._asked.clear()
+        with self._asked:
+            first = master.scenario(kata) if several else master.ask(kata)
+            ui.html(prose.of(first.replace("docs/house_rules.md", "[docs/house_rules.md](/rules)")))
+            ui.label(f"Level {kata.level} · {kata.minutes} min · {kata.track}").classes("soft")
+            if not several:
+                self._contract(master.contract(kata), "Contract")
+                return
+            opened = stages.open_in(kata, self.editor.draft.text)
+            for stage in several[:opened]:
+                heading(f"Stage {stage.number}", 2)
+                ui.html(prose.of(stage.prompt))
+                self._contract(master.topics_of(stage.contract), f"Contract of stage {stage.number}")
+            if opened < len(several):
+                button = f"Open stage {opened + 1} of {len(several)} in my file"
+                ui.button(button, on_click=self._open_stage).props("outline")
+
+    def _contract(self, topics: dict[str, str], title: str) -> None:
+        if topics:
+            with fold(f"{title}: {', '.join(topics)}"):
+                ui.html(prose.of("\n".join(f"- {bullet}" for bullet in topics.values())))
+
+    def _open_stage(self) -> None:
+        try:
+            if self.editor.save():
+                progress.open_stage(self.kata)
+        except Trouble as trouble:
+            say(str(trouble), "bad")
+        self.editor.look()
+        self._show_asked()
 
     def _hint(self) -> None:
-        text = progress.next_hint(self.kata)
-        with self.helps, ui.element("div").classes("hint"):
-            ui.html(prose.of(text))
+        with self._hints, ui.element("div").classes("hint"):
+            ui.html(prose.of(progress.next_hint(self.kata)))
 
-    def _explained(self) -> None:
-        """The explanation, once the kata has passed."""
-        self.after.clear()
-        if not progress.stays_hidden(self.kata, spoil=False):
-            with self.after, ui.element("details"):
-                with ui.element("summary"):
-                    ui.label("The solution, explained").classes("plain")
+    def _show_explained(self, verdict: Verdict | None = None) -> None:
+        """The explanation, once the kata has passed, and after a pass what comes next."""
+        self._after.clear()
+        if progress.stays_hidden(self.kata, spoil=False):
+            return
+        with self._after:
+            if verdict:
+                summary, upcoming = progress.pass_of(self.kata, catalog.katas())
+                ui.label(summary)
+                if upcoming:
+                    ui.link(f"Next: {upcoming.title}", f"/kata/{upcoming.name}")
+            with fold("The solution, explained") as shown:
+                place = ui.element("div")
+            # to be looked at counts as help with what is written afterwards, so it is not sent before
+            shown.on("toggle", lambda: self._explain(place), [])
+
+    def _explain(self, place: ui.element) -> None:
+        if not place.default_slot.children:
+            with place:
                 ui.html(prose.of(progress.revealed(self.kata)))
 
     async def grade(self, only: str = "") -> None:
@@ -112,7 +142,7 @@ class KataPage:
             options = Options(self.seed, keyword=only, scripts=True)
             verdict = await run.io_bound(self.judge.grade, entry, options, heard)
         except Canceled:
-            self.view.tell("canceled, and not judged")
+            self.view.tell(f"{self.kata.name}: canceled, and not judged")
             return
         except (Trouble, RuntimeError) as trouble:
             self.view.tell(f"dojo: {trouble}")
@@ -120,8 +150,8 @@ class KataPage:
         if not only:
             await run.io_bound(self._record, entry, verdict)
         self.view.end(verdict)
-        if verdict.verdict == "passed":
-            self._explained()
+        if verdict.verdict == "passed" and not only:
+            self._show_explained(verdict)
 
     def _entry(self) -> Entry:
         """The user's file, after a notebook that was saved since has been taken over. Raises Trouble."""
@@ -131,5 +161,6 @@ class KataPage:
 
     def _record(self, entry: Entry, verdict: Verdict) -> None:
         verdict.help = progress.aid(self.kata, entry.source).words
+        verdict.remarks += progress.regressions(self.kata, verdict)
         if verdict.verdict != "empty" and (trouble := history.keep([(self.kata, entry.source, verdict)])):
             verdict.remarks.append(trouble)

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 
 from nicegui import ui
 
+from dojo.verdict.failures import happened
 from dojo.verdict.page import html
 from dojo.verdict.screen.terminal import closing
 from dojo.verdict.screen.text import readable
 from dojo.verdict.types import Label, Outcome
+from dojo.web.frame import fold
 
 if TYPE_CHECKING:
     from dojo.grading.run import ScriptRun
     from dojo.verdict.types import Check, Verdict
+    from dojo.web.editor import Editor
 
 TICK = 0.1  # seconds between two showings of how long it has taken
 
@@ -23,9 +26,9 @@ TICK = 0.1  # seconds between two showings of how long it has taken
 class VerdictView:
     """The place below an editor where the verdict stands."""
 
-    def __init__(self, cancel: Callable[[], object], again: Callable[[str], object]) -> None:
-        """`again` grades one check alone, by its number, with the seed of the verdict."""
-        self._cancel, self._again, self._begun = cancel, again, 0.0
+    def __init__(self, cancel: Callable[[], object], again: Callable[[str], object], editor: Editor) -> None:
+        """`again` grades one check alone, by its number, with the verdict's seed; lines are marked in the editor."""
+        self._again, self._editor, self._begun = again, editor, 0.0
         with ui.element("section").classes("verdict").props('aria-label="Verdict"'):
             with ui.element("div").classes("row"):
                 self.line = ui.label("Not graded yet.").classes("line").props("role=status aria-live=polite")
@@ -39,8 +42,10 @@ class VerdictView:
         """Say that something is being graded."""
         self.line.set_text(f"grading {what} …")
         self._begun, self._passed, self._failed = time.monotonic(), 0, 0
+        self.line.classes(replace="line")
         self.stop.set_visibility(True)
         self.timer.activate()
+        self._editor.mark({})
         self.body.clear()
         with self.body:
             self._coming = ui.element("ul").classes("coming")
@@ -65,6 +70,9 @@ class VerdictView:
         self.body.clear()
         with self.body:
             self._whole(verdict)
+        failures = [failure for check in verdict.checks if (failure := check.failure)]
+        failures += [verdict.failure] if verdict.failure else []
+        self._editor.mark({each.line: happened(each) for each in failures if each.line})
 
     def tell(self, text: str) -> None:
         """Say why there is no verdict."""
@@ -96,13 +104,11 @@ class VerdictView:
                 _rendered("cause", check=check, shared=shared)
                 with ui.element("div").classes("row"):
                     self._buttons(checks[check["name"]])
-        with ui.element("details"):
-            with ui.element("summary"):
-                ui.label(f"all {len(verdict.checks)} checks · torch {verdict.torch} · seed {verdict.seed}").classes(
-                    "plain"
-                )
-            with ui.element("ul").classes("coming"):
-                for each in verdict.checks:
+        if not verdict.checks:
+            return
+        title = f"all {len(verdict.checks)} checks · torch {verdict.torch} · seed {verdict.seed}"
+        with fold(title), ui.element("ul").classes("coming"):
+            for each in verdict.checks:
                     mark = "✓" if each.outcome.harmless else "✗"
                     with ui.element("li"):
                         ui.label(f"{mark} {each.tier} · {readable(each.name)} ({each.seconds:.2f} s)")
