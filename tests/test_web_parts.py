@@ -34,7 +34,9 @@ def test_a_draft_is_kept_as_it_is_typed_and_is_there_again_in_another_process(fi
 def test_a_saved_draft_is_the_file_and_leaves_nothing_behind(file: Path):
     mine = draft(file)
     mine.edit("two\n")
-    assert mine.save() and file.read_text() == "two\n" and not mine.unsaved
+    assert mine.save()
+    assert file.read_text() == "two\n"
+    assert not mine.unsaved
     assert not list((file.parent.parent / ".dojo" / "drafts").iterdir())
 
 
@@ -42,7 +44,10 @@ def test_an_editor_without_edits_follows_the_file(file: Path):
     mine, seen = draft(file), list[str]()
     mine.listeners["tab"] = seen.append
     file.write_text("by vim\n")
-    assert mine.look() and mine.text == "by vim\n" and not mine.unsaved and seen == ["by vim\n"]
+    assert mine.look()
+    assert mine.text == "by vim\n"
+    assert not mine.unsaved
+    assert seen == ["by vim\n"]
 
 
 def test_where_both_changed_nothing_is_written_until_the_user_chooses(file: Path):
@@ -60,7 +65,8 @@ def test_keeping_the_edit_keeps_a_copy_of_the_file(file: Path):
     file.write_text("theirs, and longer\n")
     mine.look()
     assert mine.keep_mine().read_text() == "theirs, and longer\n"
-    assert file.read_text() == "mine\n" and not mine.conflict
+    assert file.read_text() == "mine\n"
+    assert not mine.conflict
 
 
 def test_taking_the_file_keeps_a_copy_of_the_edit(file: Path):
@@ -70,7 +76,8 @@ def test_taking_the_file_keeps_a_copy_of_the_edit(file: Path):
     file.write_text("theirs, and longer\n")
     mine.look()
     assert mine.take_file().read_text() == "mine\n"
-    assert mine.text == file.read_text() == "theirs, and longer\n" and seen[-1] == mine.text
+    assert mine.text == file.read_text() == "theirs, and longer\n"
+    assert seen[-1] == mine.text
 
 
 def test_two_tabs_show_one_draft(file: Path):
@@ -84,7 +91,10 @@ def test_an_edit_that_the_file_catches_up_with_is_no_edit_any_more(file: Path):
     mine = draft(file)
     mine.edit("two\n")
     file.write_text("two\n")
-    assert mine.look() and not mine.unsaved and not mine.conflict and not draft(file).unsaved
+    assert mine.look()
+    assert not mine.unsaved
+    assert not mine.conflict
+    assert not draft(file).unsaved
 
 
 def test_files_of_one_name_have_drafts_of_their_own(file: Path):
@@ -102,8 +112,12 @@ def test_a_file_that_was_removed_stays_in_the_editor_and_is_written_again_by_sav
         mine.edit("mine\n")
     text = mine.text
     file.unlink()
-    assert mine.look() and not mine.conflict and mine.unsaved and mine.text == text
-    assert mine.save() and file.read_text() == text
+    assert mine.look()
+    assert not mine.conflict
+    assert mine.unsaved
+    assert mine.text == text
+    assert mine.save()
+    assert file.read_text() == text
 
 
 TOKEN = "of-this-test"
@@ -178,4 +192,7 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE)
 def test_markup_in_prose_is_text(text: str):
     made = prose.of(text)
-    assert "<script" not in made and "<img src=x" not in made and "<svg" not in made and 'href="javascript' not in made
+    assert "<script" not in made
+    assert "<img src=x" not in made
+    assert "<svg" not in made
+    assert 'href="javascript' not in made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,16 +21,18 @@ PATIENCE = 60_000  # milliseconds for anything on a busy machine
 class Server:
     """`dojo web` on a folder, with a history of its own; it can be killed and started again."""
 
-    def __init__(self, folder: Path, home: Path, port: int = 0) -> None:
-        self.folder, self.home, self.port = folder, home, port
+    def __init__(self, folder: Path, home: Path) -> None:
+        self.folder, self.home = folder, home
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
         self.start()
 
     def start(self) -> None:
-        """Start it, on the port that it had before if it had one."""
-        words = ["--no-open", *(["--port", str(self.port)] if self.port else [])]
+        """Start it, again on the port that it had before."""
         self.log = (self.home / "web.log").open("ab")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "dojo", "web", *words],
+            [sys.executable, "-m", "dojo", "web", "--no-open", "--port", str(self.port)],
             cwd=self.folder,
             env=self.environment,
             stdout=subprocess.PIPE,
@@ -40,13 +43,13 @@ class Server:
         line = self.process.stdout.readline()
         assert "http://" in line, (self.home / "web.log").read_text()
         self.address = line.split()[-1]
-        self.port = int(self.address.rpartition(":")[2].partition("/")[0])
 
     @property
     def environment(self) -> dict[str, str]:
         """That of the server, and of a terminal beside it."""
         own = {"DOJO_HOME": str(self.home), "DOJO_ROOT": str(self.folder), "PYTHONPATH": str(self.folder)}
-        return dict(os.environ) | own | {"HOME": str(self.home), "PYTHONUNBUFFERED": "1"}
+        given = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+        return given | own | {"HOME": str(self.home), "PYTHONUNBUFFERED": "1"}  # NiceGUI would go by that it is tested
 
     def dojo(self, *words: str) -> subprocess.CompletedProcess[str]:
         """A command in a terminal beside the page."""

@@ -44,6 +44,7 @@ class Editor:
         ui.context.client.on_delete(lambda: self.draft.listeners.pop(self, None))
         ui.timer(LOOK, self.look)
         ui.timer(0.2, self._open_at_code, once=True)
+        ui.on("grade", grade)
         ui.on("scheme", lambda event: self.area.set_theme(THEMES[bool(event.args)]))
         self._tell()
 

@@ -14,11 +14,19 @@ from dojo.content.catalog import Trouble, UnknownKata
 
 PLACES = {"/": "Katas", "/plan": "Plan", "/interviews": "Interviews", "/report": "Report", "/rules": "House rules"}
 STYLE = Path(__file__).with_name("style.css")
-# Nothing may be typed where nothing keeps it; and an editor must know when the system turns dark.
+# Nothing may be typed where nothing keeps it; an editor must know when the system turns dark; and the keys that grade
+# mean the same wherever the focus is.
 SCRIPT = """<script>
 addEventListener("DOMContentLoaded", () => {
   const dark = matchMedia("(prefers-color-scheme: dark)");
   dark.addEventListener("change", () => emitEvent("scheme", dark.matches));
+  setTimeout(() => emitEvent("scheme", dark.matches), 100);
+  addEventListener("keydown", event => {
+    if ((event.ctrlKey || event.metaKey) && ["Enter", "s"].includes(event.key) && !event.defaultPrevented) {
+      event.preventDefault();
+      emitEvent("grade");
+    }
+  });
   new MutationObserver(() => {
     const away = document.querySelector("#popup")?.ariaHidden === "false";
     if (document.body.inert !== away) { document.activeElement?.blur(); document.body.inert = away; }

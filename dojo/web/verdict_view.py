@@ -109,9 +109,9 @@ class VerdictView:
         title = f"all {len(verdict.checks)} checks · torch {verdict.torch} · seed {verdict.seed}"
         with fold(title), ui.element("ul").classes("coming"):
             for each in verdict.checks:
-                    mark = "✓" if each.outcome.harmless else "✗"
-                    with ui.element("li"):
-                        ui.label(f"{mark} {each.tier} · {readable(each.name)} ({each.seconds:.2f} s)")
+                mark = "✓" if each.outcome.harmless else "✗"
+                with ui.element("li"):
+                    ui.label(f"{mark} {each.tier} · {readable(each.name)} ({each.seconds:.2f} s)")
 
     def _buttons(self, check: Check) -> None:
         """What can be done about a failed check."""
