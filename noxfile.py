@@ -76,7 +76,8 @@ for each in COMMANDS.items():
 def lab(session: nox.Session) -> None:
     """Open the notebooks in JupyterLab, which is installed first (words after -- go to it)."""
     _dojo(session, "sync", "lab", words=[], must=False)  # scripts that were edited since; it tells of a conflict
-    where = ("--ServerApp.root_dir=.", "--LabApp.default_url=/lab/tree/notebooks")  # Jupytext pairs from the root
+    pairs = "--ServerApp.contents_manager_class=dojo.notebook.paired.PairedFiles"
+    where = ("--ServerApp.root_dir=.", "--LabApp.default_url=/lab/tree/notebooks", pairs)
     _run(_python(session, "lab"), "-m", "jupyterlab", *where, *session.posargs)
 
 

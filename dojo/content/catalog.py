@@ -92,6 +92,11 @@ class Kata:
         return self.root / "notebooks" / self.track / f"{self.name}.ipynb"
 
     @property
+    def figure(self) -> Path:
+        """The picture of the lesson before the kata, drawn by `figures`; it stands beside the master that says how."""
+        return self.master.with_suffix(".svg")
+
+    @property
     def home(self) -> Path:
         """The untracked folder for what we remember about this user's work."""
         return self.root / ".dojo"
