@@ -96,6 +96,13 @@ def proof(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def lessons(session: nox.Session) -> None:
+    """Prove the lessons: their steps, and their notebooks run with the answers in them (-- -k rope)."""
+    everything = ("-m", "proof or not proof", "tests/test_lessons.py", *SIDE_BY_SIDE)
+    _run(_python(session, "test"), "-m", "pytest", *everything, *session.posargs)
+
+
+@nox.session(python=False)
 def mutants(session: nox.Session) -> None:
     """Say which one-place mutants of the solutions the graders let through (-- rope)."""
     _run(_python(session), "benchmarks/mutants.py", *session.posargs)

@@ -159,9 +159,12 @@ def is_untouched(step: Step, source: str) -> bool:
         return False
 
 
-def checks_step(kata: Kata, source: str) -> bool:
-    """Whether a cell's code is that of a step, which ends in its check."""
-    return re.search(rf"""^check\(["']{kata.name}["'], step=""", source, re.MULTILINE) is not None
+def taken_from_steps(kata: Kata, defined: dict[str, str]) -> list[str]:
+    """Which of these names are functions of steps, by the cells that define them: those of steps end in their check."""
+    checks = re.compile(rf"""^check\(["']{kata.name}["'], step=""", re.MULTILINE)
+    lesson = of(kata)
+    names = {each.name for each in lesson.steps} if lesson else set()
+    return [name for name, source in defined.items() if name in names and checks.search(source)]
 
 
 def faults(kata: Kata) -> list[str]:
