@@ -76,7 +76,8 @@ for each in COMMANDS.items():
 def lab(session: nox.Session) -> None:
     """Open the notebooks in JupyterLab, which is installed first (words after -- go to it)."""
     _dojo(session, "sync", "lab", words=[], must=False)  # scripts that were edited since; it tells of a conflict
-    where = ("--ServerApp.root_dir=.", "--LabApp.default_url=/lab/tree/notebooks")  # Jupytext pairs from the root
+    pairs = "--ServerApp.contents_manager_class=dojo.notebook.paired.PairedFiles"
+    where = ("--ServerApp.root_dir=.", "--LabApp.default_url=/lab/tree/notebooks", pairs)
     _run(_python(session, "lab"), "-m", "jupyterlab", *where, *session.posargs)
 
 
@@ -92,6 +93,13 @@ def proof(session: nox.Session) -> None:
     everything = ("-m", "proof or not proof", *SIDE_BY_SIDE)
     of_all = not any(word.startswith("--changed") for word in session.posargs)  # a cluster's tests are about no kata
     _run(_python(session, "test", *(["cohort"] if of_all else [])), "-m", "pytest", *everything, *session.posargs)
+
+
+@nox.session(python=False)
+def lessons(session: nox.Session) -> None:
+    """Prove the lessons: their steps, and their notebooks run with the answers in them (-- -k rope)."""
+    everything = ("-m", "proof or not proof", "tests/test_lessons.py", *SIDE_BY_SIDE)
+    _run(_python(session, "test"), "-m", "pytest", *everything, *session.posargs)
 
 
 @nox.session(python=False)

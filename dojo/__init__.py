@@ -1,11 +1,12 @@
 """The dojo: katas of the modern language model, and a judge whose verdict is right.
 
-In a notebook: `from dojo import check; check("rope")`, and likewise `hint`, `reveal`, `history` and `next_kata`.
+In a notebook: `from dojo import check; check("rope")`, and likewise `figure`, `hint`, `reveal`, `history` and
+`next_kata`.
 """
 
 from typing import Any
 
-FOR_NOTEBOOKS = ("check", "hint", "reveal", "history", "next_kata")
+FOR_NOTEBOOKS = ("check", "figure", "hint", "reveal", "history", "next_kata")
 
 
 def __getattr__(name: str) -> Any:

@@ -42,6 +42,7 @@ def lab(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     own |= {"HOME": str(tmp_path), "DOJO_HOME": str(tmp_path / "history")}
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ServerApp.root_dir=."]
     command += [f"--ServerApp.port={port}", f"--IdentityProvider.token={TOKEN}", "--ServerApp.port_retries=0"]
+    command += ["--ServerApp.contents_manager_class=dojo.notebook.paired.PairedFiles"]
     log = (tmp_path / "lab.log").open("wb")
     server = subprocess.Popen(command, cwd=folder, env=os.environ | own, stdout=log, stderr=log)
     deadline = time.monotonic() + 60
@@ -87,7 +88,7 @@ def test_an_answer_typed_in_lab_is_judged_there_saved_on_both_sides_and_graded_a
         page.keyboard.press("Control+s")
         kata = catalog.katas(folder)["softmax"]
         deadline = time.monotonic() + 30
-        while "wide.amax" not in master.read_text(kata.stub):  # Jupytext's own pairing, in the server
+        while "wide.amax" not in master.read_text(kata.stub):  # the server brings it up to date
             assert time.monotonic() < deadline
             time.sleep(0.2)
         browser.close()

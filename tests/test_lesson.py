@@ -21,7 +21,7 @@ from jupytext.paired_paths import paired_paths
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
-from dojo.content import catalog, master, stages
+from dojo.content import catalog, lessons, master, stages
 from dojo.content.catalog import Trouble
 from dojo.notebook import api, capture
 from dojo.practice import lesson
@@ -95,8 +95,9 @@ def said(cell: dict) -> str:
 def test_a_notebook_runs_untouched_and_passes_with_the_solution_in_its_cells(project: Path, name: str) -> None:
     kata = catalog.katas(project)[name]
     node = nbformat.read(kata.notebook, as_version=4)
+    cells = [cell for cell in node.cells if not lessons.is_of_lesson(cell)]
     answer = master.solution_code(master.read_text(kata.master))
-    *examples, untouched, _, passed = run(project, *node.cells, answer, node.cells[-1].source)
+    *examples, untouched, _, passed = run(project, *cells, answer, cells[-1].source)
     if 'tags=["active-ipynb", "example"]' in master.read_text(kata.master):
         assert examples[0].strip(), "the example prints its numbers"
     assert f"{name}: not started" in untouched

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dojo.cli.selection import check_files, check_stage
-from dojo.content import catalog, master, stages, sync
+from dojo.content import catalog, lessons, master, stages, sync
 from dojo.content.catalog import ROOT, Kata, Trouble, typed
 from dojo.practice import lesson, progress
 from dojo.practice.database import Unreadable
@@ -131,6 +131,24 @@ def show_statement(kata: Kata, contract: bool = False, number: int | None = None
     if count := len(stages.of(kata)):
         after += f" It has {count} stages: `{typed(f'stage {kata.name}')}` opens the next one in your file."
     Screen(sys.stdout).markdown(f"{master.ask(kata)}\n\n{after}", paged=True)
+    return 0
+
+
+def show_lesson(kata: Kata) -> int:
+    """Print what leads to the kata: the idea, what its figure shows and where that is, and the steps."""
+    lesson = lessons.of(kata)
+    if lesson is None:
+        taught = ", ".join(each.name for each in catalog.katas(kata.root).values() if lessons.of(each))
+        print(filled(f"{kata.name} has no lesson; those that have are {taught}", sys.stdout))
+        return 1
+    figure = f"**Figure** (`{kata.say(kata.figure)}`). {lesson.alternative}"
+    parts = [f"# {kata.title}: the lesson", lesson.idea, figure]
+    for each in lesson.steps:
+        parts += [f"## Step {each.number}", each.ask, f"```python\n{each.begun}\n```"]
+    again = typed(f"grade {kata.name} --step 1")
+    parts.append(f"Write them in `{kata.say(kata.notebook)}`, where each has a check; or in a file: `{again}` "
+                 "`--attempt FILE`.")  # fmt: skip
+    Screen(sys.stdout).markdown("\n\n".join(parts), paged=True)
     return 0
 
 

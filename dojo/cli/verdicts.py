@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from dojo.cli.selection import check_files, check_stage
 from dojo.content import catalog, files, sync
 from dojo.content.catalog import Kata, Trouble, typed
+from dojo.grading import steps
 from dojo.grading.options import Entry, Options, fresh_seed, read
 from dojo.verdict import repro
 from dojo.verdict.causes import causes
@@ -82,8 +83,8 @@ def _options(args: argparse.Namespace) -> Options:
 
 
 def _own(args: argparse.Namespace) -> bool:
-    """Whether the user's own files are graded."""
-    return not (args.attempt or args.solution)
+    """Whether the user's own files are graded, and as the kata."""
+    return not (args.attempt or args.solution or args.step)
 
 
 def _piped(args: argparse.Namespace) -> bool:
@@ -176,6 +177,8 @@ def _write_script(args: argparse.Namespace, entries: list[Entry], verdicts: list
 
 
 def _entry(kata: Kata, args: argparse.Namespace) -> Entry:
+    if args.step:
+        return steps.of_file(kata, args.step, args.attempt)
     if args.solution:
         return Entry.of_solution(kata)
     if args.attempt is not None:

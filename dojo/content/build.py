@@ -10,7 +10,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from dojo.content import files
+from dojo.content import files, lessons
 from dojo.content.catalog import ROOT, Kata, katas, typed
 from dojo.content.master import read_text, split, stub_text
 
@@ -35,6 +35,18 @@ def notebook(stub: str) -> NotebookNode:
         node.metadata.pop("jupytext", None)
     node.metadata["language_info"] = {"name": "python"}
     node.metadata["dojo"] = {"stub": _stub_mark(stub), "cells": _cells_mark(node)}
+    return node
+
+
+def fresh_notebook(kata: Kata, stub: str | None = None) -> NotebookNode:
+    """The notebook of a kata as build writes it: the script's cells, and between them the lesson, its figure drawn."""
+    node = notebook(stub or stub_text(kata))
+    lesson = lessons.notebook_cells(kata)
+    for index, (place, cell) in reversed([*enumerate(lesson)]):
+        cell.id = f"lesson-{index:02d}-{files.digest(cell.source)[:8]}"
+        node.cells.insert(place, cell)
+    if lesson:
+        node.metadata["dojo"] |= {"cells": _cells_mark(node), "outputs": _outputs_mark(node)}
     return node
 
 
@@ -90,7 +102,7 @@ def build(check: bool = False, root: Path = ROOT) -> tuple[bool, list[str]]:
     clean, messages = True, []
     for kata in katas(root).values():
         stub = stub_text(kata)
-        node = notebook(stub)
+        node = fresh_notebook(kata, stub)
         if not is_ours(kata, node):
             messages.append(
                 f"{_why_not_ours(kata)}: left as it is. "
@@ -113,7 +125,7 @@ def write_fresh(kata: Kata, stub: str | None = None, node: NotebookNode | None =
     """Write the stub and its notebook, whatever was there."""
     stub = stub or stub_text(kata)
     files.write_atomic(kata.stub, stub)
-    files.write_atomic(kata.notebook, notebook_text(node or notebook(stub)))
+    files.write_atomic(kata.notebook, notebook_text(node or fresh_notebook(kata, stub)))
 
 
 def as_built(kata: Kata) -> tuple[bool, bool]:
@@ -129,7 +141,7 @@ def is_ours(kata: Kata, wanted: NotebookNode | None = None) -> bool:
     """Whether build may overwrite stub and notebook: nobody has put work into either. In doubt, no."""
     if files.fault(kata.stub) or files.fault(kata.notebook):
         return False
-    wanted = wanted or notebook(stub_text(kata))
+    wanted = wanted or fresh_notebook(kata)
     found = _read_notebook(kata.notebook)
     marks = (_marks(found or {}).get("stub"), _marks(wanted)["stub"])
     return is_fresh_notebook(kata.notebook, wanted) and (not kata.stub.exists() or _script_mark(kata) in marks)
@@ -149,12 +161,12 @@ def _why_not_ours(kata: Kata) -> str:
 
 
 def is_fresh_notebook(path: Path, wanted: NotebookNode | None = None) -> bool:
-    """Whether nobody has put work into a notebook: it has no outputs, and the cells that some build wrote."""
+    """Whether nobody has put work into a notebook: it has the cells, and the outputs, that some build wrote."""
     found = _read_notebook(path)
     if found is None:
         return not path.exists()
-    run = any(cell.get("outputs") for cell in found["cells"])
-    return not run and _cells_mark(found) in (_marks(found).get("cells"), _marks(wanted or {}).get("cells"))
+    built, now = (_marks(found), _marks(wanted or {})), (_cells_mark(found), _outputs_mark(found))
+    return now in [(marks.get("cells"), marks.get("outputs", "")) for marks in built]
 
 
 def code_cells(kata: Kata) -> list[str]:
@@ -165,12 +177,12 @@ def code_cells(kata: Kata) -> list[str]:
 
 def stale_files(kata: Kata, wanted: NotebookNode | None = None) -> list[Path]:
     """Stub and notebook, where they are not what the master gives."""
-    wanted = wanted or notebook(stub_text(kata))
+    wanted = wanted or fresh_notebook(kata)
     marks, stale = _marks(wanted), []
     if not kata.stub.exists() or _script_mark(kata) != marks["stub"]:
         stale.append(kata.stub)
     found = _read_notebook(kata.notebook)
-    if found is None or _marks(found) != marks or _cells_mark(found) != marks["cells"]:
+    if found is None or _marks(found) != marks or not is_fresh_notebook(kata.notebook, wanted):
         stale.append(kata.notebook)
     return stale
 
@@ -179,6 +191,7 @@ def _read_notebook(path: Path) -> dict | None:
     try:
         found = json.loads(path.read_bytes())
         _cells_mark(found)  # whatever cannot be fingerprinted is no notebook
+        _outputs_mark(found)
         _marks(found)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -211,6 +224,20 @@ def _cells_mark(node: dict) -> str:
     return files.digest(json.dumps(cells))[:16]
 
 
+def _outputs_mark(node: dict) -> str:
+    """The fingerprint of what stands below a notebook's cells; nothing where nothing does."""
+    shown = [
+        {kind: _joined(text) for kind, text in (output.get("data") or {"text": output.get("text", "")}).items()}
+        for cell in node["cells"]
+        for output in cell.get("outputs") or []
+    ]
+    return files.digest(json.dumps(shown, sort_keys=True))[:16] if shown else ""
+
+
 def _source(cell: dict) -> str:
-    source = cell.get("source", "")
-    return "".join(source) if isinstance(source, list) else source
+    return _joined(cell.get("source", ""))
+
+
+def _joined(text: str | list[str]) -> str:
+    """A text of a notebook, which on disk may be a list of its lines."""
+    return "".join(text) if isinstance(text, list) else text

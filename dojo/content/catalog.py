@@ -15,7 +15,10 @@ FOLDERS = ("katas", "solutions", "graders")  # what a project has
 
 
 def _project() -> Path:
-    """The project: what DOJO_ROOT names, or what the current folder lies in, or the checkout that this file is of."""
+    """The project: what DOJO_ROOT names, or what the current folder lies in, or the checkout that this file is of.
+
+    A package that was installed without a checkout carries one of its own: `setup.py` puts it there.
+    """
     if os.environ.get("DOJO_ROOT"):
         return Path(os.environ["DOJO_ROOT"]).expanduser().resolve()
     try:
@@ -23,7 +26,8 @@ def _project() -> Path:
     except FileNotFoundError:  # somebody has deleted it
         here = Path(__file__)
     above = (path for path in (here, *here.parents) if all((path / name).is_dir() for name in FOLDERS))
-    return next(above, Path(__file__).resolve().parents[2])
+    carried = Path(__file__).resolve().parents[1] / "project"
+    return next(above, carried if carried.is_dir() else carried.parents[1])
 
 
 ROOT = _project()
@@ -90,6 +94,11 @@ class Kata:
     @property
     def notebook(self) -> Path:
         return self.root / "notebooks" / self.track / f"{self.name}.ipynb"
+
+    @property
+    def figure(self) -> Path:
+        """The picture of the lesson before the kata, drawn by `figures`; it stands beside the master that says how."""
+        return self.master.with_suffix(".svg")
 
     @property
     def home(self) -> Path:

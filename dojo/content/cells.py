@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 
 NOTEBOOK_ONLY = "active-ipynb"  # Jupytext's tag
+LESSON = "lesson"  # of the cells that a notebook has beside those of its script
+LESSON_PARTS = frozenset({"idea", "figure", "step", "step-cases", "experiment"})  # how a master tags them
 
 
 @dataclass
@@ -32,8 +34,13 @@ class Cell:
         return json.loads(found[1]) if found else []
 
     @property
+    def of_lesson(self) -> bool:
+        """Whether a master's cell is of the lesson before the kata, and so of no script."""
+        return not LESSON_PARTS.isdisjoint(self.tags)
+
+    @property
     def prose(self) -> str:
-        """A markdown cell's text without its comment signs."""
+        """The text of a markdown cell, or the code of one for notebooks alone, without comment signs."""
         return "\n".join(re.sub(r"^# ?", "", line) for line in self.lines).strip()
 
 

@@ -4,7 +4,7 @@ A master is a Jupytext percent script. Its first markdown cell is the ask, and o
 would insist on, in bullets that open with a topic; in the old form one cell is both. Cells tagged `hint`, `solution`
 and `questions` are for those who ask for them; bodies between `### BEGIN SOLUTION` and `### END SOLUTION` are the
 answer. Where the stub is a program to be mended, the comments between `### HANDED OUT` and `### END SOLUTION` are what
-stands in the stub instead of the answer.
+stands in the stub instead of the answer. The cells of the lesson before the kata are for `content.lessons`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,17 @@ class Question:
 
 
 def stub_text(kata: Kata) -> str:
-    """The master without hints, solution cells and solution bodies. Needs no jupytext, for every grading asks it."""
+    """The master without lesson, hints, solution cells and bodies. Needs no jupytext, for every grading asks it."""
+    stub = script(stub_cells(kata))
+    try:
+        ast.parse(stub)
+    except SyntaxError as error:
+        raise BrokenMaster(f"{kata.master}: its stub would not be Python: {error}") from None
+    return stub
+
+
+def stub_cells(kata: Kata) -> list[tuple[Cell, str]]:
+    """The cells that stand in the stub, and what stands in them there."""
     text = read_text(kata.master)
     cells = split(text)[1]
     if stages.of(kata):
@@ -60,7 +70,7 @@ def stub_text(kata: Kata) -> str:
     scopes = _scopes(kata, text)
     kept: list[tuple[Cell, str]] = []
     for cell in cells:
-        if {"hint", "solution"} & set(cell.tags):
+        if cell.of_lesson or {"hint", "solution"} & set(cell.tags):
             continue
         lines = cell.lines if cell.markdown else _without_solution(kata, cell, scopes)
         if "contract" in cell.tags:
@@ -69,21 +79,15 @@ def stub_text(kata: Kata) -> str:
             lines = [*"\n".join(lines).rstrip().split("\n"), *_origins(kata)]
         if any(line.strip() for line in lines):
             kept.append((cell, "\n".join(lines).strip("\n")))
-    kept.append(_grading(kata))
-    stub = script(kept)
-    try:
-        ast.parse(stub)
-    except SyntaxError as error:
-        raise BrokenMaster(f"{kata.master}: its stub would not be Python: {error}") from None
-    return stub
+    return [*kept, _grading(kata)]
 
 
 def lesson_text(kata: Kata) -> str:
-    """The master as a lesson: statement, answer, explanation and figures, without hints and markers."""
+    """The master explained: statement, answer, explanation, figures and experiment, without hints and markers."""
     cells = split(read_text(kata.master))[1]
     kept: list[tuple[Cell, str]] = []
     for cell in cells:
-        if "hint" not in cell.tags:
+        if "experiment" in cell.tags or not (cell.of_lesson or "hint" in cell.tags):
             lines = _solved(cell.lines)
             lines = [*lines, *_origins(kata)] if cell.markdown and not kept else lines
             kept.append((cell, "\n".join(lines).strip("\n")))

@@ -3,6 +3,9 @@
 What both sides were when they last agreed is remembered by hash, so that an unchanged pair costs two hashes, and a
 change of both sides is noticed. Nothing that a user wrote is overwritten without a copy under `.dojo/kept`.
 
+The lesson before a kata is its notebook's alone: the script says nothing of its cells, and they stay as they are
+whatever comes from the script.
+
 Notebooks are tracked by Git, so one that nobody has opened stays as build wrote it: a grading follows notebooks with
 work in them, and only `sync` and `lab`, whose user asks for notebooks, bring an edited script into a fresh one.
 """
@@ -10,9 +13,10 @@ work in them, and only `sync` and `lab`, whose user asks for notebooks, bring an
 from __future__ import annotations
 
 from contextlib import nullcontext, suppress
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
-from dojo.content import build, files, master
+from dojo.content import build, files, lessons, master
 from dojo.content.catalog import Kata, Trouble, typed
 
 if TYPE_CHECKING:
@@ -57,9 +61,11 @@ def sync(kata: Kata, source: str | None = None, opened: bool = False) -> str | N
         message = _write(kata, kata.notebook, book, build.notebook_text(node), kata.stub, fresh or copied)
     elif truth == "notebook" and book is not None:
         new = script_text(_load(kata, book), script)
-        made, (fresh, emptied) = "script", build.as_built(kata)
+        fresh, emptied = build.as_built(kata)
         copied = _made(agreed, script) and not emptied
-        message = _write(kata, kata.stub, script, new, kata.notebook, fresh or copied)
+        if new.encode() != script:  # else the lesson alone has been worked in
+            made = "script"
+            message = _write(kata, kata.stub, script, new, kata.notebook, fresh or copied)
     record(kata, made)
     return message
 
@@ -108,6 +114,8 @@ def _truth(kata: Kata, script: bytes | None, book: bytes | None, source: str | N
     changed = _changed(agreed, script, book)
     if len(changed) == 1:
         return changed.pop()
+    if agreed and files.digest(script_text(_load(kata, book), script)) == agreed.get("script"):
+        return "script"  # what changed in the notebook is the lesson's
     raise Conflict(
         f"{kata.say(kata.stub)} and {kata.say(kata.notebook)} have both changed, and they differ. Both are as you left "
         f"them. Say which one is right: `{typed(f'sync {kata.name} --from script')}` or "
@@ -176,14 +184,17 @@ def _cells(node: NotebookNode) -> list[tuple[str, str]]:
 
 
 def _notebook(kata: Kata, script: str, old: NotebookNode | None) -> NotebookNode:
-    """The script as a notebook, with the outputs of those cells of the old one that have not changed."""
+    """The script as a notebook, with the lesson of the old one, and the outputs of what has not changed in it."""
     from jupytext.combine import combine_inputs_with_outputs
 
     fresh = build.notebook(script)
     if old is None:
-        if not build.as_built(kata)[0]:
-            del fresh.metadata["dojo"]  # these fingerprints are for what build wrote, not for the user's work
-        return fresh
+        if build.as_built(kata)[0]:
+            return build.fresh_notebook(kata)
+        node = _woven(fresh, build.fresh_notebook(kata))
+        del node.metadata["dojo"]  # these fingerprints are for what build wrote, not for the user's work
+        return node
+    fresh = _woven(fresh, old)
     known = {source for _, source in _cells(old)}
     node = combine_inputs_with_outputs(fresh, old, fmt="py:percent")
     node.nbformat_minor = 5
@@ -198,12 +209,33 @@ def _notebook(kata: Kata, script: str, old: NotebookNode | None) -> NotebookNode
     return node
 
 
+def _woven(script: NotebookNode, book: NotebookNode) -> NotebookNode:
+    """A script's notebook with the lesson's cells of another one, each where it stood between the cells of both."""
+    own, lesson = [], []
+    for cell in book.cells:
+        if lessons.is_of_lesson(cell):
+            lesson.append((len(own), cell))
+        else:
+            own.append(cell.source)
+    places = SequenceMatcher(None, own, [cell.source for cell in script.cells], autojunk=False).get_opcodes()
+
+    def place(before: int) -> int:
+        """How many cells of the script stand before what so many stood before."""
+        _, first, last, start, end = next(each for each in places if before <= each[2])
+        return end if before == last else min(start + before - first, end)
+
+    for before, cell in reversed(lesson):
+        script.cells.insert(place(before) if places else 0, cell)
+    return script
+
+
 def script_text(node: NotebookNode, old: bytes | None) -> str:
-    """The notebook as a script, with the header, if any, and the newlines of the old one."""
+    """The notebook as a script, without the lesson, with the header, if any, and the newlines of the old one."""
     import jupytext
 
     header = master.split((old or b"").decode("utf-8-sig", "replace").replace("\r\n", "\n"))[0]
     bare = node.copy()
+    bare.cells = [cell for cell in node.cells if not lessons.is_of_lesson(cell)]
     bare.metadata = type(node)({"jupytext": {"notebook_metadata_filter": "-all"}})
     body = jupytext.writes(bare, fmt="py:percent")
     body = body[len(master.split(body)[0]) :].lstrip("\n")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dojo.content import build, cells, master
+from dojo.content import build, cells, lessons, master
 from dojo.content.catalog import Kata, Trouble, typed
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class Entry:
     pickled_cells: PickledCells | None = None
     others: dict[str, str] | None = None  # texts of the same author's other attempts; else those on disk are there
     hunted: Hunted | None = None  # of a hunt that asks for a test too: what the test is held against
+    step: int = 0  # of the lesson before the kata: the one that is graded, and not the kata
 
     @classmethod
     def of_stub(cls, kata: Kata) -> Entry:
@@ -107,10 +108,11 @@ def decoded(content: bytes, path: Path, name: str = "") -> str:
 
 
 def _script(content: bytes) -> str:
-    """A notebook as a percent script. Raises NoNotebook."""
+    """A notebook as a percent script, without the lesson. Raises NoNotebook."""
     import jupytext
 
     node = build.loads(content)
+    node.cells = [cell for cell in node.cells if not lessons.is_of_lesson(cell)]
     try:
         text: str = jupytext.writes(node, fmt="py:percent")
     except Exception as error:  # whatever jupytext comes across in a notebook that lacks something

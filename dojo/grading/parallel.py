@@ -62,7 +62,7 @@ def shared_out(entries: list[Entry], options: Options, count: int, before: Verdi
 
     The verdict on an earlier attempt at it tells how long each check takes.
     """
-    if len(entries) > 1:
+    if len(entries) > 1 or entries[0].step:
         return [(entry, options) for entry in entries]
     if before is None or not before.checks:
         return [(entries[0], replace(options, part=(number, count))) for number in range(count)]

@@ -42,6 +42,7 @@ class ResidentGrader:
     def begin(self, entry: Entry, options: Options | None = None, script: bool = False) -> None:
         """Start grading; with `script` the file is also run as one, before that."""
         self._last, self._kata = options or self.options, entry.kata.name
+        self._of_kata = not entry.step
         before = self._before.get(self._kata)
         if before is not None and bool(before.remarks) is not bool(entry.hunted):
             before = None  # it had not the checks that there are now
@@ -72,7 +73,7 @@ class ResidentGrader:
         if found is None:
             return None
         verdict = parallel.joined([each for each in found if not isinstance(each, ScriptRun)], self._last)
-        if verdict.checks:
+        if verdict.checks and self._of_kata:
             self._before[self._kata] = verdict
         return verdict
 

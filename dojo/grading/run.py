@@ -16,7 +16,6 @@ from dojo.content.master import is_untouched, names, read_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dojo.content.catalog import Kata
     from dojo.grading.options import Entry, Options
     from dojo.grading.pytest_plugin import GraderPlugin
     from dojo.judge.fork_server import ForkServer, FreshStarts
@@ -45,6 +44,8 @@ def run(
 ) -> list[Verdict]:
     """Grade entries, each of a different kata, in one session; the verdicts come in the order of the entries.
 
+    Entries that are steps of lessons are graded as such.
+
     `checked` hears of each check as it ends, before it is known which of them have one cause.
     """
     import torch
@@ -55,6 +56,15 @@ def run(
     from dojo.verdict.types import Failure, Kind, Outcome, Verdict
 
     torch.set_num_threads(1)
+    if entries and entries[0].step:
+        from dojo.grading import steps
+
+        found = [steps.grade(entry, options, server) for entry in entries]
+        for verdict in found:
+            for check in verdict.checks:
+                checked(check)
+        finished(entries[0].kata.name)
+        return found
     begun = time.perf_counter()
     subjects, verdicts = {}, {}
     make = attempt_maker(options, server)
@@ -73,7 +83,7 @@ def run(
         try:
             attempt.worker()
             more = [name for stage in asked[: verdict.stage] for name in stage.names]
-            if missing := undefined(kata, attempt, [*more, *(["test"] if entry.hunted else [])]):
+            if missing := undefined(attempt, [*names(kata), *more, *(["test"] if entry.hunted else [])]):
                 raise Fault(Outcome.WRONG, Failure(Kind.PROMISE, what=missing))
         except Fault as fault:
             if options.debug:
@@ -146,11 +156,9 @@ def run_script(entry: Entry, server: ForkServer | FreshStarts) -> ScriptRun:
     return ScriptRun(outcome, error, lines, printed)
 
 
-def undefined(kata: Kata, attempt: Attempt, more: list[str]) -> str:
-    """What a kata asks for, and more, and an attempt does not define, in words; nothing if all is there."""
-    missing = [
-        name for name in dict.fromkeys([*names(kata), *more]) if not {name, "__getattr__"} & set(attempt.defined)
-    ]
+def undefined(attempt: Attempt, wanted: list[str]) -> str:
+    """What is asked for and an attempt does not define, in words; nothing if all is there."""
+    missing = [name for name in dict.fromkeys(wanted) if not {name, "__getattr__"} & set(attempt.defined)]
     if not missing:
         return ""
     near = difflib.get_close_matches(missing[0], attempt.defined, 1) or [

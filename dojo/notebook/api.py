@@ -1,4 +1,7 @@
-"""What a notebook calls: `check`, `hint`, `reveal`, `history` and `next_kata`. In a plain terminal they print text."""
+"""What a notebook calls: `check`, `figure`, `hint`, `reveal`, `history` and `next_kata`.
+
+In a plain terminal they print text.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dojo.content import catalog, master
+from dojo.content import catalog, lessons, master
 from dojo.content.catalog import ROOT, Trouble
 from dojo.practice import progress
 from dojo.practice.history import listing, overview, proposals
@@ -19,8 +22,8 @@ from dojo.verdict.screen.terminal import Screen
 PATIENCE = 10.0  # seconds that an interrupted grading has to clean up
 
 
-def check(name: str, seed: int | None = None) -> None:
-    """Grade what is defined right now as the kata of this name, and show the verdict.
+def check(name: str, seed: int | None = None, step: int = 0) -> None:
+    """Grade what is defined right now as the kata of this name, or as a step of its lesson, and show the verdict.
 
     The judge is a process of its own, and so is the worker that runs what was sent. `seed` repeats a verdict's inputs.
     """
@@ -29,16 +32,21 @@ def check(name: str, seed: int | None = None) -> None:
         kata = catalog.one(name)
         from dojo.notebook.capture import capture  # cloudpickle, which the other calls do not need
 
-        given = capture(kata, _namespace(), _cells())
+        part = lessons.step(kata, step) if step else None
+        given = capture(kata, _namespace(), _cells(), part)
     except Trouble as trouble:
         shown.end(f"dojo: {trouble}")
         return
-    if master.is_untouched(kata, given.text):
+    if not part and master.is_untouched(kata, given.text):
         shown.end(f"{kata.name}: not started. Write your answer in the cells above, run them, then check({name!r})")
         return
-    shown.begin(f"grading {kata.name} …")
+    if part and lessons.is_untouched(part, given.text):
+        shown.end(f"{kata.name} step {step}: not started. Write `{part.name}` in this cell, then run it")
+        return
+    shown.begin(f"grading {kata.name}{f' step {step}' if step else ''} …")
     request = {
         "kata": kata.name,
+        "step": step,
         "seed": seed,
         "text": given.text,
         "pickled": base64.b64encode(given.pickled_cells.pickled).decode(),
@@ -64,6 +72,17 @@ def check(name: str, seed: int | None = None) -> None:
         return
     message = json.loads(answer)
     shown.end(message["text"], message["html"])
+
+
+def figure(name: str) -> None:
+    """Show the figure of a kata's lesson."""
+    shown = _Shown()
+    try:
+        kata = catalog.one(name)
+        found = lessons.figure(kata) or {"text/plain": f"{kata.name} has no lesson, and so no figure"}
+    except Trouble as trouble:
+        found = {"text/plain": f"dojo: {trouble}"}
+    shown.end(found["text/plain"], found.get("text/html"))
 
 
 def hint(name: str, again: bool = False) -> None:

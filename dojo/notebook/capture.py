@@ -16,12 +16,13 @@ import cloudpickle
 
 import dojo
 from dojo import FOR_NOTEBOOKS
-from dojo.content import master
+from dojo.content import lessons, master
 from dojo.content.catalog import ROOT, Trouble
 from dojo.judge.protocol import PickledCells
 
 if TYPE_CHECKING:
     from dojo.content.catalog import Kata
+    from dojo.content.lessons import Step
 
 LIMIT = 16 << 20  # bytes
 OURS = ("from dojo ", "import dojo", "import sys")  # what a grading cell imports
@@ -35,18 +36,28 @@ class Capture:
     text: str
 
 
-def capture(kata: Kata, namespace: dict[str, Any], labels: dict[str, str]) -> Capture:
-    """Gather what the kata asks for from a namespace; `labels` says what to call the cells, by file name.
+def capture(kata: Kata, namespace: dict[str, Any], labels: dict[str, str], step: Step | None = None) -> Capture:
+    """Gather what the kata, or a step of its lesson, asks for; `labels` says what to call the cells, by file name.
 
-    Raises Trouble when nothing of it is defined, or when it cannot travel.
+    Raises Trouble when nothing of it is defined, when it cannot travel, or when the script would lack a part of it.
     """
-    wanted = master.names(kata)
-    every = master.names_in_all(kata)
+    wanted = [step.name] if step else master.names(kata)
+    every = wanted if step else master.names_in_all(kata)
     found = {name: namespace[name] for name in every if name in namespace}
     if not found:
         raise Trouble(f"none of {', '.join(wanted)} is defined here yet: run the cells above, then check again")
     cells = [(name, label, "".join(linecache.getlines(name))) for name, label in labels.items()]
-    imports, defined = master.definitions([*master.bound(kata), *every], [source for *_, source in cells])
+    bound = [] if step else master.bound(kata)
+    imports, defined = master.definitions([*bound, *every], [source for *_, source in cells])
+    if (
+        of_steps := []
+        if step
+        else lessons.taken_from_steps(kata, {name: source for name, (source, _) in defined.items()})
+    ):
+        raise Trouble(
+            f"your answer uses {' and '.join(f'`{name}`' for name in of_steps)} of a step, and {kata.say(kata.stub)} "
+            "has the cells of the kata alone: copy it into one of these, run that, then check again"
+        )
     for name in FOR_NOTEBOOKS:
         if name in defined and namespace.get(name) is getattr(dojo, name):
             raise Trouble(

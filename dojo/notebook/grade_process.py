@@ -16,6 +16,7 @@ def main() -> None:
     try:
         given = json.load(sys.stdin)
         from dojo.content import catalog
+        from dojo.grading import steps
         from dojo.grading.options import Entry, Options, fresh_seed
         from dojo.judge.protocol import PickledCells
         from dojo.notebook import html
@@ -25,13 +26,16 @@ def main() -> None:
         kata = catalog.one(given["kata"])
         pickled_cells = PickledCells(base64.b64decode(given["pickled"]), tuple(map(tuple, given["cells"])))
         entry = Entry.of_notebook(kata, given["text"], pickled_cells)
+        if step := given["step"]:
+            entry = steps.entry(kata, step, given["text"], pickled_cells, entry.label)
         text = io.StringIO()
         screen = Screen(text, force_plain=True)
         verdict = judge.grade([entry], Options(fresh_seed(given["seed"])), screen)[0]
-        verdict.help = progress.aid(kata, entry.source).words
+        verdict.help = "" if step else progress.aid(kata, entry.source).words
     finally:
         judge.close()
-    history.record([(kata, entry.source, verdict)])
+    if not step:
+        history.record([(kata, entry.source, verdict)])
     screen.verdict(verdict)
     json.dump({"text": text.getvalue(), "html": html.verdict_html(verdict)}, sys.stdout)
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from dojo.content.catalog import Kata
+from dojo.content.cells import read_text, split
 
 
 def lines(kata: Kata) -> dict[str, int]:
-    """The hand-written lines of a kata by part, as they stand in the files, blank ones too."""
+    """The hand-written lines of a kata by part, as they stand in the files, blank ones too; its lesson aside."""
     parts = {
         "master": [kata.master],
         "contract": [kata.grader],
@@ -17,7 +18,9 @@ def lines(kata: Kata) -> dict[str, int]:
         "right": [*kata.proofs.glob("right.txt"), *kata.proofs.glob("right/*.py")],
         "field": [*kata.proofs.glob("field/*.py")],
     }
-    return {part: _count(paths) for part, paths in parts.items()}
+    found = {part: _count(paths) for part, paths in parts.items()}
+    found["master"] -= sum(len(cell.lines) + 1 for cell in split(read_text(kata.master))[1] if cell.of_lesson)
+    return found
 
 
 def mean(katas: Iterable[Kata]) -> float:

@@ -13,12 +13,13 @@ from typing import TextIO
 
 import torch
 
-from dojo.content import build, master, proofs
+from dojo.content import build, lessons, master, proofs
 from dojo.content.catalog import Kata
 from dojo.content.rows import BadRow
 from dojo.grading import parallel, topics
 from dojo.grading.options import Entry, Options
 from dojo.grading.run import run
+from dojo.grading.steps import faults as faults_of_step
 from dojo.judge.fork_server import ForkServer
 from dojo.judge.pool import WorkerPool, processors
 from dojo.proving import margins, matrix, mutants, price
@@ -100,6 +101,7 @@ def _children() -> float:
 
 def _files(kata: Kata, server: ForkServer, seed: int, tell: Tell) -> list[str]:
     faults = [*master.statement_faults(kata), *master.question_faults(kata), *topics.faults(kata)]
+    faults += lessons.faults(kata)
     if not build.is_ours(kata):
         faults.append(f"{kata.say(kata.stub)}: it or its notebook has been worked in: `reset` makes both afresh")
     faults += [f"{kata.say(path)}: not what the master gives: run `build`" for path in build.stale_files(kata)]
@@ -127,6 +129,11 @@ def _files(kata: Kata, server: ForkServer, seed: int, tell: Tell) -> list[str]:
 def _stub(kata: Kata, server: ForkServer, seed: int, tell: Tell) -> list[str]:
     verdict = _graded(kata, master.stub_text(kata), seed, server)
     return [] if verdict.verdict == "empty" else [f"{kata.say(kata.stub)}: is told as {verdict.verdict}"]
+
+
+def _lesson(kata: Kata, server: ForkServer, seed: int, tell: Tell) -> list[str]:
+    lesson = lessons.of(kata)
+    return [fault for step in lesson.steps for fault in faults_of_step(kata, step, server)] if lesson else []
 
 
 def _right(kata: Kata, server: ForkServer, seed: int, tell: Tell) -> list[str]:
@@ -179,6 +186,7 @@ def _margins(kata: Kata, server: ForkServer, seed: int, tell: Tell) -> list[str]
 STEPS = [
     Step("files", "stub and notebook are what the master gives, questions are whole, every row fits", _files),
     Step("stub", "the stub is told as not started", _stub),
+    Step("lesson", "each step's own answer passes, and its mistakes are named", _lesson),
     Step("right", "the solution and every right answer pass", _right),
     Step("field", "what the field writes passes core", _field),
     Step("idiom", "the solution compiles, never waits for a GPU, and is built on meta as FSDP builds", _idiom),

@@ -47,10 +47,79 @@
 # Use `amax` and `sum` with `dim=dim, keepdim=True`, so that both broadcast against `x`.
 # Work in `torch.promote_types(x.dtype, torch.float32)` and go back to `x.dtype` in the last line.
 
+# %% [markdown] tags=["idea"]
+# Scores come out of a product and may be anything: -3.1, 12, 800. A weighted mean needs weights: none negative, all
+# together 1. Two moves make the one of the other. Exponentials are positive and keep the order, so the larger score
+# gets the larger weight; divided by their sum, they are shares of one whole.
+#
+# What the weights tell is the gaps between scores. A gap of 1 is a ratio of $e \approx 2.7$, a gap of 5 one of 148,
+# whatever the scores are. That has two consequences. Scale the scores up, and nearly all the weight goes to the largest
+# one: the figure shows three scores from flat to one-hot. Move all of them by the same amount, and nothing changes.
+# The second one saves the computation. An exponential leaves float32 early, at 89, while the weights are ordinary
+# numbers. So the row may be moved to where its exponentials are harmless before any is taken.
+
+# %% tags=["active-ipynb", "figure"]
+# """Three curves over a factor from 0 to 4 that multiplies the scores 0, 1 and 2. At 0 each weight is one third. The
+# weight of the largest score rises to 0.98, the smallest falls at once, the middle one first a little, then too."""
+# import matplotlib.pyplot as plt
+# import numpy as np
+#
+# factor = np.linspace(0, 4, 200)
+# powers = np.exp(np.outer([2.0, 1.0, 0.0], factor))
+# axes = plt.figure(figsize=(7.6, 3.2)).gca()
+# for score, style, weights in zip((2, 1, 0), ("-", "--", ":"), powers / powers.sum(0), strict=True):
+#     axes.plot(factor, weights, style, label=f"score {score}")
+# axes.set(xlabel="factor that multiplies all scores", ylabel="weight", ylim=(0, 1), xlim=(0, 4))
+# axes.legend()
+
 # %%
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+# %% [markdown] tags=["step"]
+# **The shift.** Move a row so that its largest entry is 0, and the gaps between entries stay as they are.
+
+# %% tags=["active-ipynb", "step"]
+# def shifted(row: Float[Tensor, "n"]) -> Float[Tensor, "n"]:
+#     """The row, moved so that its largest entry is 0."""
+#     ### BEGIN SOLUTION
+#     return row - row.max()
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# shifted([1.0, 3.0, 2.0]) = [-2, 0, -1]
+# shifted([1.0, 3.0, 2.0]) ≠ [0, 2, 1]: the smallest entry is subtracted, and the largest exponential still overflows
+# shifted([1.0, 3.0, 2.0]) ≠ [-1, 1, 0]: the mean is subtracted, and entries above it may still overflow
+# shifted([1.0, 3.0, 2.0]) ≠ [2, 0, 1]: the row is subtracted from its maximum: the order is turned round
+# shifted([-1000.0, -1001.0]) = [0, -1]
+# shifted([-1000.0, -1001.0]) ≠ [-1000, -1001]: a row below 0 is not moved, and all of its exponentials are 0
+
+# %% [markdown] tags=["step"]
+# **The weights, row by row.** `powers` are positive already. Divide each row by its own sum.
+
+# %% tags=["active-ipynb", "step"]
+# def shares(powers: Float[Tensor, "rows n"]) -> Float[Tensor, "rows n"]:
+#     """Each entry as its share of its row's sum."""
+#     ### BEGIN SOLUTION
+#     return powers / powers.sum(dim=-1, keepdim=True)
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# shares([[1.0, 3.0], [5.0, 5.0]]) = [[0.25, 0.75], [0.5, 0.5]]
+# shares([[1.0, 3.0], [5.0, 5.0]]) ≠ [[0.25, 0.3], [1.25, 0.5]]: without `keepdim=True` the sums broadcast along the
+#     rows, so each column is divided by the sum of another row
+# shares([[1.0, 3.0], [5.0, 5.0]]) ≠ [[0.16667, 0.375], [0.83333, 0.625]]: the sum runs down the columns
+# shares([[1.0, 3.0], [5.0, 5.0]]) ≠ [[0.07143, 0.21429], [0.35714, 0.35714]]: the sum of the whole tensor
+
+# %% [markdown] tags=["experiment"]
+# Change `temperature` to 0.1, 1 and 10: which row becomes one-hot, which uniform? Then add 1000 to the scores. Last,
+# make the scores float16 and `temperature` 0.00001: what overflows, and is it softmax that does?
+
+# %% tags=["active-ipynb", "experiment"]
+# temperature = 1.0
+# scores = torch.tensor([[2.0, 1.0, 0.0], [0.2, 0.1, 0.0]])
+# print(softmax(scores / temperature))
 
 
 # %%

@@ -47,10 +47,100 @@
 # A buffer registered with `persistent=False` moves with the module and stays out of the state dict.
 # `torch.complex(a, b)` is $a + ib$ for float32 or float64 parts, and `torch.view_as_complex` reads a last axis of two.
 
+# %% [markdown] tags=["idea"]
+# Attention compares a query with a key by a dot product, which sees no order: shuffle the tokens and every score stays.
+# RoPE puts position into the vectors without adding anything to them. Take the entries two by two, each pair a point of
+# the plane, and rotate that point by an angle that grows with the position: like the hand of a clock, as many turns as
+# tokens have passed.
+#
+# The dot product of two rotated points depends on the angle between them, and that grows with the distance of their
+# positions. So a score knows how far apart two tokens are, and not where they stand. Lengths stay as they were.
+#
+# One clock is not enough: after a full turn it shows the same. So each pair has a speed of its own, as hours, minutes
+# and seconds have. The figure shows it: the first pair moves by a radian a token and tells neighbors apart, later ones
+# are slower and slower and tell regions of the text apart.
+
+# %% tags=["active-ipynb", "figure"]
+# """Three cosine curves over positions 0 to 64. That of pair 0 turns about ten times, that of pair 1 once, that of
+# pair 2 falls from 1 to 0.8 and never comes round."""
+# import matplotlib.pyplot as plt
+# import numpy as np
+#
+# position = np.linspace(0, 64, 600)
+# axes = plt.figure(figsize=(7.6, 3.2)).gca()
+# for pair, style in enumerate(("-", "--", ":")):
+#     speed = 0.1**pair
+#     axes.plot(position, np.cos(speed * position), style, label=f"pair {pair}: {speed:.4g} rad a token")
+# axes.set(xlabel="position in tokens", ylabel="cosine of the angle", xlim=(0, 64), ylim=(-1.1, 1.1))
+# axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
+
 # %%
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+# %% [markdown] tags=["step"]
+# **The pairs.** Entries 0 and 1 are a pair, 2 and 3 the next one. Give a row as its pairs.
+
+# %% tags=["active-ipynb", "step"]
+# def pairs(row: Float[Tensor, "d_k"]) -> Float[Tensor, "pairs 2"]:
+#     """The points of the plane that a row holds."""
+#     ### BEGIN SOLUTION
+#     return row.unflatten(-1, (-1, 2))
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# pairs([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]) = [[1, 2], [3, 4], [5, 6]]
+# pairs([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]) ≠ [[1, 4], [2, 5], [3, 6]]: halves are paired, `i` with `i + d_k/2`
+# pairs([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]) ≠ [[1, 3, 5], [2, 4, 6]]: the axes are swapped: a pair is a row of the result
+
+# %% [markdown] tags=["step"]
+# **The angles.** Pair $i$ is rotated by $p \cdot \theta^{-2i/d_k}$ at position $p$. Give the angles of all pairs.
+
+# %% tags=["active-ipynb", "step"]
+# def angles(position: int, d_k: int, theta: float) -> list[float]:
+#     """The angle of each pair at this position, in radians."""
+#     ### BEGIN SOLUTION
+#     return [position * theta ** (-2 * i / d_k) for i in range(d_k // 2)]
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# angles(3, 4, 100.0) = [3, 0.3]
+# angles(3, 4, 100.0) ≠ [3, 3]: every pair has the same speed; the exponent falls with the pair, -2i/d_k
+# angles(3, 4, 100.0) ≠ [3, 0.94868]: the exponent is -i/d_k, half of what it should be
+# angles(3, 4, 100.0) ≠ [3, 30]: the sign of the exponent: later pairs are slower, not faster
+# angles(3, 4, 100.0) ≠ [3, 0.94868, 0.3, 0.094868]: an angle for each entry; a pair has one angle, so d_k / 2 of them
+# angles(3, 4, 100.0) ≠ [1, 0.1]: the speeds, without the position
+
+# %% [markdown] tags=["step"]
+# **One pair, rotated.** Rotate the point `(a, b)` counterclockwise by `angle`.
+
+# %% tags=["active-ipynb", "step"]
+# import math
+#
+#
+# def rotated(a: float, b: float, angle: float) -> tuple[float, float]:
+#     """The point (a, b), rotated about the origin."""
+#     ### BEGIN SOLUTION
+#     return a * math.cos(angle) - b * math.sin(angle), a * math.sin(angle) + b * math.cos(angle)
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# rotated(1.0, 2.0, 0.3) = (0.36430, 2.20619)
+# rotated(1.0, 2.0, 0.3) ≠ (1.54638, 1.61515): clockwise; the sines have each other's sign
+# rotated(1.0, 2.0, 0.3) ≠ (1.54638, 2.20619): the first row has a plus, where the matrix has -sin
+# rotated(1.0, 2.0, 0.3) ≠ (0.36430, 2.01833): b is computed from the new a; both need the old one
+
+# %% [markdown] tags=["experiment"]
+# Both lines have the same distances: are their scores the same? Then make `theta` 2: at which distance does the score
+# come back to nearly 1? That is what a theta too small for the text does.
+
+# %% tags=["active-ipynb", "experiment"]
+# theta = 10000.0
+# rope, x = RoPEReal(8, 2048, theta=theta), torch.ones(1, 64, 8) / 8**0.5
+# for start in (0, 1000):
+#     moved = rope(x, torch.arange(start, start + 64))[0]
+#     print([round(score, 2) for score in (moved @ moved[0]).tolist()[::4]])
 
 
 # %%

@@ -12,12 +12,13 @@ from dojo.cli.commands.declared import MAINTAIN, argument, command, flag
     "make stubs and notebooks from the masters",
     flag(
         "--check",
-        help="write nothing; say what is stale and what a statement, its checks or questions lack; then exit with 1",
+        help="write nothing; say what is stale and what a statement, its lesson, checks or questions lack; "
+        "then exit with 1",
     ),
     examples=(("", ""), ("--check", "")),
 )
 def build(args: argparse.Namespace) -> int:
-    from dojo.content import build, catalog, master
+    from dojo.content import build, catalog, lessons, master
 
     clean, messages = build.build(check=args.check)
     print("\n".join(messages or ["stubs and notebooks are what the masters give"]))
@@ -28,6 +29,7 @@ def build(args: argparse.Namespace) -> int:
     found = catalog.katas().values()
     faults = {
         "faults of statements": [fault for kata in found for fault in master.statement_faults(kata)],
+        "faults of lessons": [fault for kata in found for fault in lessons.faults(kata)],
         "topics without a check, or checks without a topic": [end for kata in found for end in topics.faults(kata)],
         "faults of the questions of interviewers": [fault for kata in found for fault in master.question_faults(kata)],
     }
@@ -38,12 +40,26 @@ def build(args: argparse.Namespace) -> int:
 
 @command(
     MAINTAIN,
+    "draw the figures of the lessons, those that are stale or all that are named",
+    argument("names", nargs="*", metavar="NAME", help="a kata, a track or `all`"),
+    examples=(("", "what the masters have changed"), ("rope", "")),
+    listed="Draw the figures of the lessons that changed (-- rope draws that one anyway).",
+    extras={"": "lab"},  # matplotlib
+)
+def figures(args: argparse.Namespace) -> int:
+    from dojo.content import catalog, figures
+
+    return figures.draw_all(catalog.select(args.names), named=bool(args.names))
+
+
+@command(
+    MAINTAIN,
     "show that a kata's grader is right: right answers pass, wrong ones fail and are named",
     argument("names", nargs="+", metavar="NAME", help="a kata, a track or `all`"),
     argument(
         "--only",
         action="append",
-        choices=("files", "stub", "right", "field", "idiom", "wrong", "mutants", "margins"),
+        choices=("files", "stub", "lesson", "right", "field", "idiom", "wrong", "mutants", "margins"),
         default=[],
         help="this step alone; may be repeated",
     ),

@@ -32,8 +32,9 @@ def list_(args: argparse.Namespace) -> int:
     "show what a kata asks for",
     KATA,
     flag("--contract", help="what a reviewer would insist on, by topics"),
+    flag("--lesson", help="what leads to it, where it has a lesson: the idea, and small steps"),
     argument("--stage", type=positive, metavar="N", help="what a kata with stages asks for in this one"),
-    examples=(("rope", ""), ("gpt_screen --stage 2", "")),
+    examples=(("rope", ""), ("rope --lesson", ""), ("gpt_screen --stage 2", "")),
 )
 def show(args: argparse.Namespace) -> int:
     from dojo.cli import katas
@@ -42,6 +43,8 @@ def show(args: argparse.Namespace) -> int:
     kata = selected_one(args.name)
     if args.stage:
         check_stage([kata], args.stage)
+    if args.lesson:
+        return katas.show_lesson(kata)
     return katas.show_statement(kata, args.contract, args.stage)
 
 
@@ -58,6 +61,7 @@ def show(args: argparse.Namespace) -> int:
     flag("--github", help="in a GitHub workflow: annotate the failing lines, and sum up the job"),
     argument("--tier", choices=["core", "robust", "fast"], help="run only the checks of this tier"),
     argument("--stage", type=positive, metavar="N", help="of a kata with stages: grade the first N of them"),
+    argument("--step", type=positive, metavar="N", help="grade a step of the lesson, in the notebook or a file"),
     argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="where to run"),
     argument("--seed", type=int, metavar="N", help="repeat a run with the seed that its verdict printed"),
     argument("-k", dest="expression", metavar="EXPR", help="run only the check of this number or name"),
@@ -89,6 +93,8 @@ def grade(args: argparse.Namespace) -> int:
     part = [word for word, given in (("--tier", args.tier), ("-k", args.expression), ("-x", args.exitfirst)) if given]
     part += ["--stage"] if args.stage else []
     part += [word for word, given in (("--pdb", args.pdb), ("--solution", args.solution)) if given]
+    if args.step and (part or len(args.names) != 1):
+        raise Misused(f"--step is of one kata: {'leave out ' if part else 'name it'}{' and '.join(part)}")
     if args.share is not None and part:
         raise Misused(f"--share is for all checks of a file of yours: leave out {' and '.join(part)}")
     if args.github and str(args.json) == "-":

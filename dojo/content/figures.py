@@ -1,0 +1,67 @@
+"""Draws the figures of lessons with matplotlib, which only who works on the project needs: notebooks hold the results.
+
+One picture serves a light page and a dark one: it has no background, lines and words are a gray that both show, and the
+colors are the four of Okabe and Ito that have a contrast of 3 to white and to black.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TYPE_CHECKING, Any
+
+from dojo.content import files, lessons
+from dojo.content.catalog import Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dojo.content.catalog import Kata
+
+GRAY = "#7a7a7a"
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
+STYLE: dict[str, Any] = {
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), GRAY),
+    **dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor", "legend.facecolor"), "none"),
+    "font.size": 11,
+    "lines.linewidth": 2.2,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "figure.constrained_layout.use": True,
+    "svg.fonttype": "path",  # the same everywhere
+}
+
+
+def draw_all(katas: Iterable[Kata], named: bool) -> int:
+    """Draw what is stale, or all that is named, and say so."""
+    drawn = 0
+    for kata in katas:
+        lesson = lessons.of(kata)
+        if lesson is not None and (named or lessons.is_stale(kata, lesson)):
+            files.write_atomic(kata.figure, draw(kata, lesson))
+            print(f"drew {kata.say(kata.figure)}", flush=True)
+            drawn += 1
+    print(f"{drawn} drawn; `build` puts them into the notebooks" if drawn else "no figure is stale")
+    return 0
+
+
+def draw(kata: Kata, lesson: lessons.Lesson) -> str:
+    """The figure of a lesson as SVG; the same code gives the same bytes. Raises Trouble without matplotlib."""
+    try:
+        import matplotlib
+    except ModuleNotFoundError:
+        raise Trouble("figures are drawn with matplotlib, and there is none here: `nox -s lab` installs it") from None
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    style = STYLE | {"axes.prop_cycle": matplotlib.cycler(color=COLORS), "svg.hashsalt": kata.name}
+    with matplotlib.rc_context(style):
+        code = compile(lesson.figure, lesson.places["figure"][1], "exec")
+        exec(code, {"__name__": kata.name})  # the project's own
+        written = io.StringIO()
+        pyplot.gcf().savefig(written, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+        pyplot.close("all")
+    text = re.sub(r"^.*?(?=<svg)", "", written.getvalue(), flags=re.DOTALL)  # what only a file by itself wants
+    text = re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)
+    return text.replace(">", f">\n {lessons.drawn_by(lesson)}", 1)
