@@ -13,7 +13,7 @@ from dojo.web.drafts import Draft
 from dojo.web.frame import say
 
 LOOK = 0.5  # seconds between two looks at the file
-THEMES = {False: "githubLight", True: "githubDark"}
+THEMES = {False: "vscodeLight", True: "vscodeDark"}
 
 
 @cache
@@ -25,8 +25,13 @@ def draft_of(path: Path, home: Path) -> Draft:
 class Editor:
     """The editor with what is said above it; `save` writes the file."""
 
-    def __init__(self, path: Path, home: Path, label: str, said: str, grade: Callable[[], object]) -> None:
-        """`said` is the file as the user would type it. `grade` is called for Ctrl+Enter and Ctrl+S."""
+    def __init__(
+        self, path: Path, home: Path, label: str, said: str, grade: Callable[[], object], everywhere: bool = True
+    ) -> None:
+        """`said` is the file as the user would type it.
+
+        `grade` is called for Ctrl+Enter and Ctrl+S, `everywhere` or in this editor alone, beside others on its page.
+        """
         self.draft, self.said, self._shown = draft_of(path, home), said, ""
         with ui.element("div").classes("file"):
             ui.label(said).classes("mono")
@@ -36,15 +41,16 @@ class Editor:
         self.area = ui.codemirror(
             self.draft.text,
             language="Python",
-            theme="githubLight",
+            theme=THEMES[False],
             on_change=lambda event: self._typed(event.value),
             keymap={key: lambda _, act=act: act() for key, act in keys.items()},
-        ).props(f'aria-label="{label}"')
+        ).props(f'data-label="{label}"')
         self.draft.listeners[self] = self._take
         ui.context.client.on_delete(lambda: self.draft.listeners.pop(self, None))
         ui.timer(LOOK, self.look)
         ui.timer(0.2, self._open_at_code, once=True)
-        ui.on("grade", grade)
+        if everywhere:
+            ui.on("grade", grade)
         ui.on("scheme", lambda event: self.area.set_theme(THEMES[bool(event.args)]))
         self._tell()
 
@@ -108,7 +114,8 @@ class Editor:
     def _choice(self) -> None:
         """What stands in the file now, and the two ways on."""
         ui.label(f"{self.said} was changed elsewhere while you edited it here. Below is the file, then your edit.")
-        ui.codemirror(self.draft.disk, language="Python").props(f'aria-label="{self.said} as it is now"').disable()
+        shown = ui.codemirror(self.draft.disk, language="Python", theme=self.area.theme)
+        shown.props(f'data-label="{self.said} as it is now"').disable()
         with ui.element("div").classes("row"):
             ui.button("Keep my edit", on_click=lambda: self._settle(self.draft.keep_mine))
             ui.button("Take the file", on_click=lambda: self._settle(self.draft.take_file))

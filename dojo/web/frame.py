@@ -14,8 +14,8 @@ from dojo.content.catalog import Trouble, UnknownKata
 
 PLACES = {"/": "Katas", "/plan": "Plan", "/interviews": "Interviews", "/report": "Report", "/rules": "House rules"}
 STYLE = Path(__file__).with_name("style.css")
-# Nothing may be typed where nothing keeps it; an editor must know when the system turns dark; and the keys that grade
-# mean the same wherever the focus is.
+# Nothing may be typed where nothing keeps it; an editor must know when the system turns dark, and who hears the page
+# what it is; and the keys that grade mean the same wherever the focus is.
 SCRIPT = """<script>
 addEventListener("DOMContentLoaded", () => {
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -28,15 +28,20 @@ addEventListener("DOMContentLoaded", () => {
     }
   });
   new MutationObserver(() => {
+    for (const editor of document.querySelectorAll("[data-label] .cm-content:not([aria-label])")) {
+      editor.ariaLabel = editor.closest("[data-label]").dataset.label;
+      editor.tabIndex = 0;
+    }
     const away = document.querySelector("#popup")?.ariaHidden === "false";
     if (document.body.inert !== away) { document.activeElement?.blur(); document.body.inert = away; }
-  }).observe(document.body, {subtree: true, attributes: true, attributeFilter: ["aria-hidden"]});
+  }).observe(document.body, {subtree: true, childList: true, attributes: true, attributeFilter: ["aria-hidden"]});
 });
 </script>"""
 
 
 def install() -> None:
     """Add style and script to all pages."""
+    app.config.quasar_config["loadingBar"] = {"skipHijack": True}  # it is no landmark, and has no name
     app.add_static_file(local_file=STYLE, url_path="/style.css")
     ui.add_head_html(f'<link rel="stylesheet" href="/style.css?{int(STYLE.stat().st_mtime)}">{SCRIPT}', shared=True)
 

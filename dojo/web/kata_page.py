@@ -12,7 +12,7 @@ from dojo.content.catalog import Kata, Trouble
 from dojo.grading.options import Entry, Options, fresh_seed
 from dojo.grading.resident_process import Canceled, ResidentProcess
 from dojo.practice import history, progress
-from dojo.web import prose
+from dojo.web import lesson_view, prose
 from dojo.web.editor import Editor
 from dojo.web.frame import fold, frame, heading, say, told
 from dojo.web.verdict_view import VerdictView
@@ -42,6 +42,7 @@ class KataPage:
         with ui.element("div").classes("panes"):
             with ui.element("section").classes("ask").props(f'aria-label="What {kata.name} asks for"'):
                 self._asked = ui.element("div")
+                lesson_view.show(kata, self._check_step, judge.cancel)
                 self._hints = ui.element("div").props("aria-live=polite")
                 with ui.element("div").classes("row"):
                     ui.button("Hint", on_click=self._hint).props("outline")
@@ -110,6 +111,7 @@ class KataPage:
                 place = ui.element("div")
             # to be looked at counts as help with what is written afterwards, so it is not sent before
             shown.on("toggle", lambda: self._explain(place), [])
+            lesson_view.after(self.kata)
 
     def _explain(self, place: ui.element) -> None:
         if not place.default_slot.children:
@@ -131,27 +133,41 @@ class KataPage:
             self.busy = False
 
     async def _graded(self, only: str) -> None:
-        loop = asyncio.get_running_loop()
-
-        def heard(check: Check) -> None:
-            loop.call_soon_threadsafe(self.view.heard, check)
-
         try:
             entry = await run.io_bound(self._entry)
-            self.seed = self.seed if only else fresh_seed()
-            options = Options(self.seed, keyword=only, scripts=True)
-            verdict = await run.io_bound(self.judge.grade, entry, options, heard)
-        except Canceled:
-            self.view.tell(f"{self.kata.name}: canceled, and not judged")
-            return
-        except (Trouble, RuntimeError) as trouble:
+        except Trouble as trouble:
             self.view.tell(f"dojo: {trouble}")
+            return
+        verdict = await self._judged(entry, self.view, only)
+        if verdict is None:
             return
         if not only:
             await run.io_bound(self._record, entry, verdict)
         self.view.end(verdict)
         if verdict.verdict == "passed" and not only:
             self._show_explained(verdict)
+
+    async def _judged(self, entry: Entry, view: VerdictView, only: str = "") -> Verdict | None:
+        """The verdict, which the view then waits for; None where there is none, and the view has said why."""
+        loop = asyncio.get_running_loop()
+
+        def heard(check: Check) -> None:
+            loop.call_soon_threadsafe(view.heard, check)
+
+        self.seed = self.seed if only else fresh_seed()
+        options = Options(self.seed, keyword=only, scripts=True)
+        try:
+            found: Verdict = await run.io_bound(self.judge.grade, entry, options, heard)
+            return found
+        except Canceled:
+            view.tell(f"{self.kata.name}: canceled, and not judged")
+        except (Trouble, RuntimeError) as trouble:
+            view.tell(f"dojo: {trouble}")
+        return None
+
+    async def _check_step(self, entry: Entry, view: VerdictView, only: str) -> None:
+        if verdict := await self._judged(entry, view, only):
+            view.end(verdict)
 
     def _entry(self) -> Entry:
         """The user's file, after a notebook that was saved since has been taken over. Raises Trouble."""

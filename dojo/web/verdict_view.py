@@ -26,10 +26,12 @@ TICK = 0.1  # seconds between two showings of how long it has taken
 class VerdictView:
     """The place below an editor where the verdict stands."""
 
-    def __init__(self, cancel: Callable[[], object], again: Callable[[str], object], editor: Editor) -> None:
+    def __init__(
+        self, cancel: Callable[[], object], again: Callable[[str], object], editor: Editor, of: str = ""
+    ) -> None:
         """`again` grades one check alone, by its number, with the verdict's seed; lines are marked in the editor."""
         self._again, self._editor, self._begun = again, editor, 0.0
-        with ui.element("section").classes("verdict").props('aria-label="Verdict"'):
+        with ui.element("section").classes("verdict").props(f'aria-label="Verdict{of}"'):
             with ui.element("div").classes("row"):
                 self.line = ui.label("Not graded yet.").classes("line").props("role=status aria-live=polite")
                 self.clock = ui.label().classes("soft").props("aria-hidden=true")
