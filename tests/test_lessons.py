@@ -88,7 +88,7 @@ def made(root: Path, old: str = "", new: str = "") -> Kata:
     kata = catalog.katas(root)["double"]
     lesson = None if old else lessons.of(kata)
     if lesson:
-        files.write_atomic(kata.figure, f"<svg>{lessons.drawn_by(lesson)}</svg>")
+        files.write_atomic(kata.figure, f"<svg>{lessons.figure_of_lesson(kata).mark}</svg>")
         build.build(root=root)
         sync.sync(kata)
     return kata
@@ -392,14 +392,19 @@ def test_in_a_plain_script_a_figure_is_its_words(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize("name", KATAS)
 def test_a_figure_is_drawn_alike_each_time_and_shows_on_light_and_dark(name: str) -> None:
     kata = catalog.katas()[name]
-    lesson = lessons.of(kata)
-    assert lesson is not None
-    drawn = figures.draw(kata, lesson)
-    assert drawn == figures.draw(kata, lesson)
-    assert lessons.drawn_by(lesson) in drawn
+    figure = lessons.figure_of_lesson(kata)
+    assert figure is not None
+    drawn = figures.draw(kata, figure)
+    assert drawn == figures.draw(kata, figure)
+    assert figure.mark in drawn
     assert "#ffffff" not in drawn
     assert "#000000" not in drawn
     assert any(color.lower() in drawn for color in figures.COLORS)
+
+
+def test_every_figure_on_disk_is_what_its_master_draws() -> None:
+    stale = [kata.say(each.path) for kata in catalog.katas().values() for each in lessons.figures(kata) if each.stale]
+    assert not stale, f"run `figures`: {stale}"
 
 
 def test_notebooks_install_the_project_from_where_it_is() -> None:

@@ -1,4 +1,4 @@
-"""Draws the figures of lessons with matplotlib, which only who works on the project needs: notebooks hold the results.
+"""Draws the figures of lessons and explanations with matplotlib, which only who works on the project needs.
 
 One picture serves a light page and a dark one: it has no background, lines and words are a gray that both show, and the
 colors are the four of Okabe and Ito that have a contrast of 3 to white and to black.
@@ -37,17 +37,17 @@ def draw_all(katas: Iterable[Kata], named: bool) -> int:
     """Draw what is stale, or all that is named, and say so."""
     drawn = 0
     for kata in katas:
-        lesson = lessons.of(kata)
-        if lesson is not None and (named or lessons.is_stale(kata, lesson)):
-            files.write_atomic(kata.figure, draw(kata, lesson))
-            print(f"drew {kata.say(kata.figure)}", flush=True)
-            drawn += 1
+        for figure in lessons.figures(kata):
+            if named or figure.stale:
+                files.write_atomic(figure.path, draw(kata, figure))
+                print(f"drew {kata.say(figure.path)}", flush=True)
+                drawn += 1
     print(f"{drawn} drawn; `build` puts them into the notebooks" if drawn else "no figure is stale")
     return 0
 
 
-def draw(kata: Kata, lesson: lessons.Lesson) -> str:
-    """The figure of a lesson as SVG; the same code gives the same bytes. Raises Trouble without matplotlib."""
+def draw(kata: Kata, figure: lessons.Figure) -> str:
+    """A figure as SVG; the same code gives the same bytes. Raises Trouble without matplotlib."""
     try:
         import matplotlib
     except ModuleNotFoundError:
@@ -57,11 +57,12 @@ def draw(kata: Kata, lesson: lessons.Lesson) -> str:
 
     style = STYLE | {"axes.prop_cycle": matplotlib.cycler(color=COLORS), "svg.hashsalt": kata.name}
     with matplotlib.rc_context(style):
-        code = compile(lesson.figure, lesson.places["figure"][1], "exec")
-        exec(code, {"__name__": kata.name})  # the project's own
+        names = {"__name__": kata.name}
+        for code in (figure.before, figure.code):  # the project's own
+            exec(compile(code, figure.place, "exec"), names)
         written = io.StringIO()
         pyplot.gcf().savefig(written, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
         pyplot.close("all")
     text = re.sub(r"^.*?(?=<svg)", "", written.getvalue(), flags=re.DOTALL)  # what only a file by itself wants
     text = re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)
-    return text.replace(">", f">\n {lessons.drawn_by(lesson)}", 1)
+    return text.replace(">", f">\n {figure.mark}", 1)

@@ -28,6 +28,8 @@ from dojo.content.cells import LESSON, NOTEBOOK_ONLY, Cell, read_text, split
 from dojo.content.master import BEGIN, END
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from nbformat import NotebookNode
 
 FEWEST_WORDS, MOST_WORDS = 100, 200  # of an idea
@@ -173,9 +175,14 @@ def faults(kata: Kata) -> list[str]:
         lesson = of(kata)
     except BrokenMaster as broken:
         return [str(broken)]
+    stale = [
+        f"{each.place}: {kata.say(each.path)} is not what this cell draws: run `figures`"
+        for each in figures(kata)
+        if each.stale
+    ]
     if lesson is None:
-        return []
-    found, places = [], {part: place for part, (_, place) in lesson.places.items()}
+        return stale
+    found, places = stale, {part: place for part, (_, place) in lesson.places.items()}
     count = master.words(lesson.idea)
     if not FEWEST_WORDS <= count <= MOST_WORDS:
         found.append(f"{places['idea']}: {count} words in the idea: write {FEWEST_WORDS} to {MOST_WORDS}")
@@ -185,32 +192,71 @@ def faults(kata: Kata) -> list[str]:
         found.append(f"{places['idea']}: {lesson.lines} lines in the lesson, more than {MOST_LINES}")
     for each in lesson.steps:
         found += _faults_of_rows(each)
-    if is_stale(kata, lesson):
-        found.append(f"{places['figure']}: {kata.say(kata.figure)} is not what this cell draws: run `figures`")
     return found
 
 
-def is_stale(kata: Kata, lesson: Lesson) -> bool:
-    """Whether the figure on disk was drawn by other code than the master has now."""
-    return not kata.figure.exists() or drawn_by(lesson) not in read_text(kata.figure)
+@dataclass(frozen=True)
+class Figure:
+    """A figure that is drawn when the project is built, and then is a file beside the master."""
+
+    path: Path
+    code: str
+    alternative: str  # what can be seen on it
+    place: str  # FILE:LINE of the code
+    before: str = ""  # code that it needs
+
+    @property
+    def mark(self) -> str:
+        """What stands in the file, and says which code has drawn it."""
+        return f"<!-- drawn by code of digest {files.digest(self.code)[:16]} -->"
+
+    @property
+    def stale(self) -> bool:
+        """Whether the file was drawn by other code than the master has now."""
+        return not self.path.exists() or self.mark not in read_text(self.path)
+
+    @property
+    def html(self) -> str:
+        """The figure as an element that needs no other file; nothing where it is not drawn."""
+        if not self.path.exists():
+            return ""
+        from html import escape
+
+        encoded = base64.b64encode(self.path.read_bytes()).decode()
+        source = f"data:image/svg+xml;base64,{encoded}"
+        return f'<img alt="{escape(self.alternative)}" width="{WIDTH}" src="{source}">'
 
 
-def drawn_by(lesson: Lesson) -> str:
-    """What stands in a figure's file, and says which code has drawn it."""
-    return f"<!-- drawn by code of digest {files.digest(lesson.figure)[:16]} -->"
+def figures(kata: Kata) -> list[Figure]:
+    """The figures of a kata: that of its lesson, and that of its explanation, where it has them."""
+    return [each for each in (figure_of_lesson(kata), figure_of_explanation(kata)) if each]
+
+
+def figure_of_lesson(kata: Kata) -> Figure | None:
+    """The figure of a kata's lesson, if it has one."""
+    lesson = of(kata)
+    if lesson is None:
+        return None
+    return Figure(kata.figure, lesson.figure, lesson.alternative, lesson.places["figure"][1])
+
+
+def figure_of_explanation(kata: Kata) -> Figure | None:
+    """The figure that explains a kata's answer, if it has one; the first line of its cell says what can be seen."""
+    cells = split(read_text(kata.master))[1]
+    code_cells = [cell for cell in cells if not cell.markdown and {"solution", NOTEBOOK_ONLY} <= set(cell.tags)]
+    found = [cell for cell in code_cells if "matplotlib" in cell.prose]
+    if not found:
+        return None
+    code = found[0].prose
+    path = kata.figure.with_name(f"{kata.name}.explained.svg")
+    alternative = code.split("\n", 1)[0].removeprefix("# ")
+    return Figure(path, code, alternative, _place(kata, found[0]), master.solution_code(read_text(kata.master)))
 
 
 def figure(kata: Kata) -> dict[str, str] | None:
     """The figure of a kata's lesson as HTML and as text, by type as notebooks have it; None where there is none."""
-    lesson = of(kata)
-    if lesson is None or not kata.figure.exists():
-        return None
-    from html import escape
-
-    encoded = base64.b64encode(kata.figure.read_bytes()).decode()
-    source = f"data:image/svg+xml;base64,{encoded}"
-    html = f'<img alt="{escape(lesson.alternative)}" width="{WIDTH}" src="{source}">'
-    return {"text/html": html, "text/plain": lesson.alternative}
+    found = figure_of_lesson(kata)
+    return {"text/html": found.html, "text/plain": found.alternative} if found and found.html else None
 
 
 def notebook_cells(kata: Kata) -> list[tuple[int, NotebookNode]]:

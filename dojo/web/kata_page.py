@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from nicegui import run, ui
 
-from dojo.content import catalog, master, stages, sync
+from dojo.content import catalog, lessons, master, stages, sync
 from dojo.content.catalog import Kata, Trouble
 from dojo.grading.options import Entry, Options, fresh_seed
 from dojo.grading.resident_process import Canceled, ResidentProcess
@@ -117,6 +117,8 @@ class KataPage:
         if not place.default_slot.children:
             with place:
                 ui.html(prose.of(progress.revealed(self.kata)))
+                if drawn := lessons.figure_of_explanation(self.kata):
+                    ui.html(drawn.html, sanitize=False)
 
     async def grade(self, only: str = "") -> None:
         """Save and grade; `only` one check, by its number, with the inputs of the verdict that is shown."""

@@ -148,7 +148,7 @@ def flash_attention(
 # lse = torch.stack([flash_attention(q, k[:end], v[:end], block_size=block)[1][0] for end in ends])
 # figure, (above, below) = plt.subplots(2, 1, sharex=True, figsize=(9, 5.5), layout="constrained")
 # above.bar(range(t), scores, color=[f"C{key // block}" for key in range(t)])
-# above.step([-0.5, *(end - 0.5 for end in ends)], [largest[0], *largest], "k", label="running maximum m")
+# above.step([-0.5, *(end - 0.5 for end in ends)], [largest[0], *largest], "gray", label="running maximum m")
 # above.set(ylabel="score", title="Keys come six at a time")
 # above.legend()
 # middles, sums = [end - block / 2 - 0.5 for end in ends], (lse - largest).exp()

@@ -168,7 +168,7 @@ def biased_route(
 #     history.append(load)
 #     bias = bias + 0.005 * torch.sign(load.mean() - load)
 # plt.plot(torch.stack(history))
-# plt.axhline(1 / 8, color="black", linestyle="--")
+# plt.axhline(1 / 8, color="gray", linestyle="--")
 # plt.xlabel("batches")
 # plt.ylabel("share of the assignments")
 # plt.title("The bias evens out what the router prefers, without a gradient")

@@ -146,12 +146,12 @@ def warmup_stable_decay(
 #
 # steps = range(1100)
 # plt.plot(steps, [warmup_cosine(step, 1.0, 0.1, 100, 1000) for step in steps], label="cosine")
-# for shape in ("linear", "1-sqrt"):
+# for shape, style in {"linear": "--", "1-sqrt": ":"}.items():
 #     rates = [warmup_stable_decay(step, 1.0, 0.1, 100, 200, 1000, shape) for step in steps]
-#     plt.plot(steps, rates, label=f"stable, then {shape}")
+#     plt.plot(steps, rates, style, label=f"stable, then {shape}")
 # plt.xlabel("step")
 # plt.ylabel("learning rate over its maximum")
-# plt.title("The cosine has to know the end from the start, the others only before they decay")
+# plt.title("The cosine has to know the end from the start,\nthe others only before they decay")
 # plt.legend()
 # plt.show()
 

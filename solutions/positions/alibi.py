@@ -134,7 +134,7 @@ def alibi_bias(num_heads: int, q_len: int, k_len: int | None = None) -> Float[Te
 #
 # figure, axis = plt.subplots(figsize=(6, 3.8), layout="constrained")
 # for head, weights in enumerate(torch.softmax(alibi_bias(8, 1, 64)[:, 0], dim=-1)):
-#     axis.plot(range(-63, 1), weights, label=f"head {head}")
+#     axis.plot(range(-63, 1), weights, ("-", "--")[head // 4], label=f"head {head}")
 # axis.set(xlabel="key, counted from the query", ylabel="weight", yscale="log", ylim=(1e-6, 1))
 # axis.legend(fontsize="small")
 # plt.show()
