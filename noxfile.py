@@ -122,11 +122,13 @@ def attacks(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def bench(session: nox.Session) -> None:
-    """Measure solutions beside the best PyTorch (-- rope), or a class (-- cohort, or -- class_size)."""
+    """Measure solutions beside the best PyTorch (-- rope), a class (-- cohort, or -- class_size), or the -- page."""
     if session.posargs[:1] == ["cohort"]:
         _run(_python(session, "cohort"), "benchmarks/cohort.py", *session.posargs[1:])
     elif session.posargs[:1] == ["class_size"]:
         _run(_python(session), "benchmarks/class_size.py", *session.posargs[1:])
+    elif session.posargs[:1] == ["page"]:
+        _run(_python(session, "test"), "benchmarks/page.py", *session.posargs[1:])
     else:
         _run(_python(session, "test"), "benchmarks/bench.py", *session.posargs)  # which brings transformers and peft
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +15,7 @@ import pytest
 
 from dojo.content import catalog, master, proofs
 from tests.conftest import copy_of_project, in_browser
+from tests.test_attacks import HANGS, attacks
 from tests.web import Server, browser, entered, graded, typed, verdict
 
 pytestmark = in_browser
@@ -239,3 +244,40 @@ def test_twenty_gradings_in_a_row_take_no_more_memory(opened: Any, server: Serve
         assert graded(tab).startswith("gqa: passed")
     assert memory() < 1.1 * before
     tab.context.close()
+
+
+@pytest.mark.proof
+def test_every_attack_fails_on_the_page_too_and_leaves_it_as_it_was(tab: Any, server: Server):
+    path = server.folder / "katas/basics/softmax.py"
+    for name, text in attacks().items():
+        if name in HANGS:
+            continue  # a grading that runs into its time limit is canceled above
+        path.write_text(text)
+        tab.wait_for_function("() => document.querySelector('.file').textContent.includes('saved')")
+        tab.wait_for_timeout(700)  # until the editor has followed the file
+        told = graded(tab)
+        assert re.match(r"softmax: (wrong|broken|right)", told), (name, told)
+        assert path.read_text() == text, name
+    path.write_text(right("softmax"))
+    tab.wait_for_timeout(700)
+    assert graded(tab).startswith("softmax: passed")
+    assert tab.evaluate("window.hacked") is None
+
+
+@pytest.mark.proof
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="no bubblewrap on this machine")
+def test_who_lets_other_machines_in_has_attempts_in_the_sandbox(opened: Any, tmp_path: Path):
+    server = Server(copy_of_project(tmp_path / "project"), tmp_path, "--host", "127.0.0.1")
+    tab = entered(opened, server, "/kata/softmax")
+    tab.wait_for_selector(".cm-content")
+    typed(tab, f"import os\n\nassert not os.path.exists({str(server.folder / 'solutions')!r})\n{right('softmax')}")
+    assert graded(tab).startswith("softmax: passed")
+    server.stop()
+    tab.context.close()
+
+
+def test_the_door_is_shut_without_bubblewrap(tmp_path: Path):
+    command = [sys.executable, "-m", "dojo", "web", "--host", "127.0.0.1", "--no-open"]
+    found = subprocess.run(command, env=os.environ | {"PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert found.returncode == 2
+    assert "needs bubblewrap" in found.stderr

@@ -21,8 +21,8 @@ PATIENCE = 60_000  # milliseconds for anything on a busy machine
 class Server:
     """`dojo web` on a folder, with a history of its own; it can be killed and started again."""
 
-    def __init__(self, folder: Path, home: Path) -> None:
-        self.folder, self.home = folder, home
+    def __init__(self, folder: Path, home: Path, *words: str) -> None:
+        self.folder, self.home, self.words = folder, home, words
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -32,7 +32,7 @@ class Server:
         """Start it, again on the port that it had before."""
         self.log = (self.home / "web.log").open("ab")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "dojo", "web", "--no-open", "--port", str(self.port)],
+            [sys.executable, "-m", "dojo", "web", "--no-open", "--port", str(self.port), *self.words],
             cwd=self.folder,
             env=self.environment,
             stdout=subprocess.PIPE,

@@ -27,7 +27,7 @@ RECONNECT = 24 * 3600.0  # seconds that a page may be away, in a laptop that sle
 
 def main(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C. Raises Trouble where no port is free, or a sandbox is needed and cannot be had."""
-    around = sandbox.prefix() if args.host else []
+    around = _sandbox() if args.host else []
     host = args.host or LOOPBACK[0]
     port = _free_port(host, args.port)
     token = secrets.token_urlsafe(24)
@@ -56,6 +56,13 @@ def main(args: argparse.Namespace) -> int:
     finally:
         judge.close()
     return 0
+
+
+def _sandbox() -> list[str]:
+    try:
+        return sandbox.prefix()
+    except Trouble as trouble:
+        raise Trouble(f"--host lets other machines in, and then attempts run in the sandbox: {trouble}") from None
 
 
 def _greet(address: str, opened: bool) -> None:

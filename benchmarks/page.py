@@ -1,0 +1,88 @@
+"""The page in the browser: how soon it is up, how long a grading takes on it, and what it needs of memory.
+
+    nox -s bench -- page [--rounds 5]
+
+Being up is told as a ratio to `import torch`, measured in turn with it. Gradings are timed in Chromium, from the key to
+the verdict, of the solution and of a known bug, the first one aside. Memory is the proportional set size of the server,
+its judge and all workers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(PROJECT))
+
+from benchmarks.speed import family, proportional_bytes  # noqa: E402
+from dojo.content import catalog, master, proofs  # noqa: E402
+from tests.conftest import copy_of_project  # noqa: E402
+from tests.web import Server, browser, entered, graded  # noqa: E402
+
+KATAS = ("softmax", "rope", "gqa", "kv_cache", "adamw", "lm")
+UP, GRADED, LOADED = 2.5, 0.5, 1.5  # the goals: times `import torch`; seconds in the median; seconds
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    rounds = parser.parse_args().rounds
+    folder = Path(tempfile.mkdtemp(prefix="dojo-page-"))
+    project = copy_of_project(folder / "project")
+    torch, up = list[float](), list[float]()
+    for _ in range(rounds):
+        torch.append(_clocked(lambda: subprocess.run([sys.executable, "-c", "import torch"], check=True)))
+        begun = time.perf_counter()
+        server = Server(project, folder)
+        up.append(time.perf_counter() - begun)
+        server.stop()
+    ratio = statistics.median(up) / statistics.median(torch)
+    print(f"up in {statistics.median(up):.2f} s, {ratio:.2f} x `import torch` (goal {UP})", flush=True)
+    server = Server(project, folder)
+    with browser() as opened:
+        tab = entered(opened, server)
+        for path, mark in (("/", "h1"), ("/kata/gqa", ".cm-content")):
+            times = [_clocked(lambda path=path, mark=mark: _loaded(tab, server.at(path), mark)) for _ in range(rounds)]
+            print(f"{path} shown in {statistics.median(times):.2f} s (goal {LOADED})", flush=True)
+        medians = []
+        for name in KATAS:
+            kata = catalog.katas()[name]
+            right = master.read_text(kata.master)
+            texts = {"right": right, "wrong": proofs.bugs(kata)[0].plant(right)}
+            told = []
+            for what, text in texts.items():
+                (project / kata.say(kata.stub)).write_text(text)
+                _loaded(tab, server.at(f"/kata/{name}"), ".cm-content")
+                graded(tab)
+                times = [_clocked(lambda: graded(tab)) for _ in range(rounds)]
+                medians.append(statistics.median(times))
+                told.append(f"{what} {medians[-1]:.2f} s")
+            print(f"{name}: {', '.join(told)}", flush=True)
+        print(f"all: {statistics.median(medians):.2f} s in the median (goal {GRADED})")
+    used = sum(map(proportional_bytes, family(server.process.pid)))
+    alone = proportional_bytes(server.process.pid)
+    print(f"memory: {used >> 20} MiB, the server alone {alone >> 20}")
+    server.stop()
+    return 0
+
+
+def _clocked(what: object) -> float:
+    begun = time.perf_counter()
+    what()  # type: ignore[operator]
+    return time.perf_counter() - begun
+
+
+def _loaded(tab: object, address: str, mark: str) -> None:
+    tab.goto(address)  # type: ignore[attr-defined]
+    tab.wait_for_selector(mark)  # type: ignore[attr-defined]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
