@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
+import pyte
 import pytest
 from nbclient import NotebookClient
 
@@ -392,10 +393,13 @@ def test_on_a_terminal_a_wrong_step_fits_the_screen_and_names_the_mistake(projec
     wrong.write_text("def angles(p, d_k, theta):\n    return [p] * (d_k // 2)\n", "utf-8")
     shown, status = terminal.run(["grade", "rope", "--step", "2", "--attempt", str(wrong)], [], project, columns=80)
     assert status == 1
-    assert "got [3, 3], expected [3, 0.3]" in shown
-    assert "every pair has the same speed" in shown
-    assert "rope step 2: wrong" in shown
-    assert len(shown.rstrip().splitlines()) < 24
+    screen = pyte.Screen(80, 24)
+    pyte.Stream(screen).feed(shown)
+    told = "\n".join(screen.display)
+    assert "got [3, 3], expected [3, 0.3]" in told
+    assert "every pair has the same speed" in told
+    assert "rope step 2: wrong" in told
+    assert "/wrong.py" in told, "all of it is on the screen, the first line too"
 
 
 def test_the_lesson_folds_out_without_its_answers(capsys: pytest.CaptureFixture[str]) -> None:
