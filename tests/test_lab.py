@@ -100,3 +100,43 @@ def test_an_answer_typed_in_lab_is_judged_there_saved_on_both_sides_and_graded_a
     assert "softmax: passed" in done.stdout
     assert '# check("softmax")' in master.read_text(kata.stub)
     assert master.read_text(kata.stub).startswith("# %% [markdown]\n# # ")  # no header came with Jupytext
+
+
+@pytest.mark.proof
+@in_browser
+def test_a_lesson_in_lab_leads_from_a_wrong_step_to_its_name_and_to_the_right_one(lab, tmp_path: Path) -> None:
+    from playwright.sync_api import expect, sync_playwright
+
+    folder, address = lab
+    with sync_playwright() as tools:
+        browser = tools.chromium.launch(executable_path=BROWSER, args=list(BROWSER_FLAGS))
+        page = browser.new_page(viewport={"width": 1200, "height": 1400})
+        page.goto(f"{address}/lab/tree/notebooks/basics/softmax.ipynb?token={TOKEN}")
+        cells = page.locator(".jp-Notebook .jp-CodeCell")
+        expect(page.get_by_text("Python 3 (ipykernel) | Idle")).to_be_visible(timeout=60_000)
+        figure = page.locator(".jp-OutputArea-output img")
+        expect(figure).to_have_attribute("alt", re.compile("Three curves over a factor"), timeout=60_000)
+        assert figure.evaluate("image => image.naturalWidth") > 300, "it is drawn before anything has run"
+        for source in ('figure("softmax")', "import torch"):
+            cells.filter(has_text=source).first.locator(".cm-content").click()
+            page.keyboard.press("Shift+Enter")
+        step = cells.filter(has_text="def shifted")
+        shown = step.locator(".jp-OutputArea-output").last
+        for answer, told in (("min", "the smallest entry is subtracted"), ("max", "softmax step 1: passed")):
+            step.locator(".cm-content").click()
+            page.keyboard.press("Control+a")
+            page.keyboard.insert_text(
+                f'def shifted(row):\n    return row - row.{answer}()\n\n\ncheck("softmax", step=1)'
+            )
+            page.keyboard.press("Shift+Enter")
+            expect(shown).to_contain_text(told, timeout=90_000)
+            figure.scroll_into_view_if_needed()
+            page.screenshot(path=os.environ.get("DOJO_SCREENSHOT", str(tmp_path / "lesson.png")))
+        page.keyboard.press("Control+s")
+        notebook, deadline = folder / "notebooks/basics/softmax.ipynb", time.monotonic() + 30
+        while "row - row.max()" not in notebook.read_text("utf-8"):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        browser.close()
+    stub = (folder / "katas/basics/softmax.py").read_text("utf-8")
+    assert stub == master.stub_text(catalog.katas(folder)["softmax"])

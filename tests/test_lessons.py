@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import nbformat
+import pyte
 import pytest
 from nbclient import NotebookClient
 
@@ -24,6 +25,7 @@ from dojo.judge.fork_server import ForkServer
 from dojo.notebook import api
 from dojo.notebook.html import verdict_html
 from dojo.verdict.types import Outcome, Verdict
+from tests import terminal
 from tests.conftest import SEED, copy_of_project
 from tests.test_build import MASTER
 
@@ -384,6 +386,33 @@ def test_in_a_plain_script_a_figure_is_its_words(capsys: pytest.CaptureFixture[s
     api.figure("rope")
     api.figure("linear")
     assert capsys.readouterr().out.startswith("Three cosine curves")
+
+
+def test_on_a_terminal_a_wrong_step_fits_the_screen_and_names_the_mistake(project: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("def angles(p, d_k, theta):\n    return [p] * (d_k // 2)\n", "utf-8")
+    shown, status = terminal.run(["grade", "rope", "--step", "2", "--attempt", str(wrong)], [], project, columns=80)
+    assert status == 1
+    screen = pyte.Screen(80, 24)
+    pyte.Stream(screen).feed(shown)
+    told = "\n".join(screen.display)
+    assert "got [3, 3], expected [3, 0.3]" in told
+    assert "every pair has the same speed" in told
+    assert "rope step 2: wrong" in told
+    assert "/wrong.py" in told, "all of it is on the screen, the first line too"
+
+
+def test_the_lesson_folds_out_without_its_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    from dojo.cli import katas
+
+    assert katas.show_lesson(ROPE) == 0
+    told = capsys.readouterr().out
+    assert "solutions/positions/rope.svg" in told
+    assert "Three cosine curves" in told
+    assert all(each.stub in told for each in lessons.of(ROPE).steps)
+    assert all(each.solution not in told for each in lessons.of(ROPE).steps)
+    assert katas.show_lesson(catalog.katas()["linear"]) == 1
+    assert f"linear has no lesson; those that have are {', '.join(TAUGHT)}" in capsys.readouterr().out
 
 
 # what is drawn and what is installed

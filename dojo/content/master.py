@@ -84,13 +84,15 @@ def stub_cells(kata: Kata) -> list[tuple[Cell, str]]:
 
 def lesson_text(kata: Kata) -> str:
     """The master explained: statement, answer, explanation, figures and experiment, without hints and markers."""
-    cells = split(read_text(kata.master))[1]
+    all_cells = split(read_text(kata.master))[1]
+    cells = [cell for cell in all_cells if not (cell.of_lesson or "hint" in cell.tags)]
+    cells += [cell for cell in all_cells if "experiment" in cell.tags]  # last, for it runs what stands above
     kept: list[tuple[Cell, str]] = []
     for cell in cells:
-        if "experiment" in cell.tags or not (cell.of_lesson or "hint" in cell.tags):
-            lines = _solved(cell.lines)
-            lines = [*lines, *_origins(kata)] if cell.markdown and not kept else lines
-            kept.append((cell, "\n".join(lines).strip("\n")))
+        lines = _solved(cell.lines)
+        lines = [*lines, *_origins(kata)] if cell.markdown and not kept else lines
+        lines = ["# ## Look at it", "#", *lines] if cell.markdown and "experiment" in cell.tags else lines
+        kept.append((cell, "\n".join(lines).strip("\n")))
     return script(kept)
 
 
