@@ -59,6 +59,9 @@ def main(args: argparse.Namespace) -> int:
         if args.assistant:
             held = begin_in_patch(katas, seed, args, grader.server)
             print(filled(f"Seed {seed} makes the same patch again.", sys.stdout))
+            if args.prepare:
+                grader.close()
+                return timed_session.prepared(held.folder)
             return assistant.hold(held, desk, assistant.tell, grader)
         wishes = [Wish(kata.name, args.bugs or with_test.usual(kata), seed, args.crashes) for kata in katas]
         held = begin(katas, wishes, args.minutes, grader.server, args.with_test)
@@ -71,6 +74,9 @@ def main(args: argparse.Namespace) -> int:
     print(filled(lines, sys.stdout))
     if tests := tests_to_write(held):
         print(tests)
+    if args.prepare:
+        grader.close()
+        return timed_session.prepared(held.folder)
     return mock.hold(held, desk, answer, grader)
 
 

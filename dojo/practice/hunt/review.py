@@ -58,6 +58,8 @@ def main(args: argparse.Namespace) -> int:
     finally:
         server.close()
     print(f"Seed {seed} plants the same again.")
+    if args.prepare:
+        return timed_session.prepared(held.folder)
     return hold(held, TerminalDesk(not args.no_record), tell)
 
 

@@ -39,6 +39,8 @@ def main(args: argparse.Namespace) -> int:
         if why:
             print(filled(f"{kata.name}: {why}", sys.stdout))
         held = begin(kata, 60.0 * (args.minutes or drills.minutes(kata)))
+        if args.prepare:
+            return timed_session.prepared(held.folder)
     return hold(held, TerminalDesk(recorded=not args.no_record), conclude)
 
 

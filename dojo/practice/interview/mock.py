@@ -51,12 +51,15 @@ def main(args: argparse.Namespace) -> int:
             begin([kata], seconds, args, folder / f"{number}-{kata.name}")
             for number, (kata, seconds) in enumerate(shares.items(), 1)
         ]
+        if args.prepare:
+            return timed_session.prepared(folder)
         count = "One round" if len(katas) == 1 else f"{len(katas)} rounds"
         print(f"{count}, {spoken(60.0 * minutes)} of code in all; no clock runs in questions and breaks:")
         print("".join(f"\n  {number}. {kata.title}, {spoken(shares[kata])}" for number, kata in enumerate(katas, 1)))
         return hold_rounds(rounds, desk, conclude)
     katas = chosen(args)
-    return hold_rounds([begin(katas, 60.0 * (args.minutes or total(katas)), args)], desk, conclude)
+    held = begin(katas, 60.0 * (args.minutes or total(katas)), args)
+    return timed_session.prepared(held.folder) if args.prepare else hold_rounds([held], desk, conclude)
 
 
 def begin(katas: list[Kata], seconds: float, args: argparse.Namespace, folder: Path | None = None) -> TimedSession:
@@ -165,6 +168,9 @@ def hold_rounds(rounds: Sequence[TimedSession], desk: Desk, conclude: Conclude) 
         for held in rounds:  # some may have been held before this mock was resumed
             final |= grade_once_more(held, grader, [name for name in held.katas if name not in final], desk.say)
         conclude(rounds, final)
+        for held in rounds:
+            held.concluded = True
+            held.save()
     return 0 if final and all(verdict.verdict == "passed" for verdict in final.values()) else 1
 
 
@@ -182,8 +188,6 @@ def conclude(rounds: Sequence[TimedSession], final: dict[str, Verdict]) -> None:
         else:
             scorecard.show(held, final)
         questions.show_answers(held, screen)
-        held.concluded = True
-        held.save()
     asked = [name for held in rounds for name in held.katas]
     again, upcoming = typed(" ".join(["quiz", *asked])), typed("next")
     print(filled(f"`{again}` asks the questions again; `{upcoming}` says when they are due.", sys.stdout))

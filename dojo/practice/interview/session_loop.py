@@ -112,6 +112,8 @@ class SessionLoop:
         self._look()
         if not self.session.silent and all(map(self.session.passed, self.session.katas)):
             self.session.end = End.SOLVED
+        elif self.going and not self.session.left:
+            self.session.end = End.TIME
         if time.monotonic() - self._beat > HEARTBEAT:
             self._beat = time.monotonic()
             self.keep()

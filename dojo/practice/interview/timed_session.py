@@ -192,6 +192,12 @@ class Stopwatch:
         self.held.spent = self._before + time.monotonic() - self._started
 
 
+def prepared(folder: Path) -> int:
+    """Print the folder of what was begun and is held later."""
+    print(folder)
+    return 0
+
+
 @contextmanager
 def alone(held: TimedSession) -> Iterator[None]:
     """Hold a session in this process and no other, for each would write its own state. Raises Trouble."""
