@@ -276,7 +276,7 @@ def standing(rounds: list[TimedSession]) -> str:
     day = time.strftime("%d %B, %H:%M", time.localtime(rounds[0].begun))
     if all(held.concluded for held in rounds):
         return f" · {day} · {rounds[-1].end}"
-    held = next(held for held in rounds if not held.concluded)
+    held = live.current(rounds)
     where = f"round {rounds.index(held) + 1} of {len(rounds)}, " if len(rounds) > 1 else ""
     if held.end is not End.OPEN:
         return f" · {day} · {where}questions and scorecard are left"

@@ -150,7 +150,7 @@ class Live:
 
     def _reset(self) -> None:
         self.rounds = rounds_in(self.folder)
-        self.held = next((held for held in self.rounds if not held.concluded), self.rounds[-1])
+        self.held = current(self.rounds)
         self.phase, self.trouble = Phase.OPENING, ""
         self.said: list[Said] = []
         self.coming: list[Check] = []  # of the grading that goes on
@@ -168,8 +168,7 @@ class Live:
     def attend(self, client: Client) -> None:
         """Go on, as a page shows the session now."""
         self._events = asyncio.get_running_loop()
-        if client not in self.clients:
-            self.clients.append(client)
+        self.clients = [each for each in self.clients if each is not client and not each.is_deleted] + [client]
         stopped = self._thread is not None and not self._thread.is_alive() and self.phase in (Phase.LEFT, Phase.TROUBLE)
         if self._thread is None or stopped:
             self._reset()
@@ -421,6 +420,11 @@ def close_all() -> None:
     """Stop every clock, for the server ends."""
     for session in SESSIONS.values():
         session.close()
+
+
+def current(rounds: Sequence[TimedSession]) -> TimedSession:
+    """The round that is held now: the first in which code is left to be written, else the last."""
+    return next((held for held in rounds if held.end is End.OPEN), rounds[-1])
 
 
 def rounds_in(folder: Path) -> list[TimedSession]:

@@ -15,6 +15,7 @@ from dojo.practice.interview.questions import LEFT
 from dojo.practice.interview.status_line import clock
 from dojo.practice.interview.timed_session import DRILL, End
 from dojo.web import prose
+from dojo.web.diff_view import diff
 from dojo.web.frame import fold, heading
 from dojo.web.verdict_view import VerdictView
 
@@ -42,7 +43,8 @@ def card(live: Live) -> None:
         with ui.element("div").classes("row"):
             for name in dict.fromkeys(name for held in live.rounds for name in held.katas):
                 ui.link(f"Practise {name}", f"/kata/{name}")
-            ui.link("All interviews", "/interviews")
+            kind = "assistant" if live.held.change and live.kind == "hunt" else live.kind
+            ui.link("Hold another", f"/interviews?kind={kind}")
 
 
 def _mock(held: TimedSession, rounds: list[TimedSession], final: dict[str, Verdict]) -> None:
@@ -147,7 +149,7 @@ def _found(bugs: list[findings.Planted], result: findings.Findings) -> None:
             line, reason = result.found[bug.name]
             ui.label(f"You, at line {line}: {reason}")
         ui.label(bug.why)
-        _diff([f"{sign} {text}" for _, sign, text in bug.mend])
+        diff([(None, sign, text) for _, sign, text in bug.mend])
     for line, reason in result.false_alarms:
         ui.label(f"False alarm, line {line}: {reason}")
 
@@ -162,20 +164,9 @@ def _hunt(held: TimedSession, final: dict[str, Verdict]) -> None:
             heading(f"Planted: {each}", 3)
             if bug:
                 ui.label(bug.why)
-                _diff(bug_hunt.mended(kata, bug))
+                diff([(None, line[0], line[1:]) for line in bug_hunt.mended(kata, bug)])
         _lines(bug_hunt.fix(held, name, final.get(name)))
     _verdicts(held, final)
-
-
-def _diff(lines: list[str]) -> None:
-    with ui.element("div").classes("diff small"):
-        for line in lines:
-            kind = {"+": "came", "-": "went"}.get(line[:1], "")
-            with ui.element("div").classes(f"diffline {kind}"):
-                ui.label(line[:1]).classes("sign")
-                ui.label(line[1:].removeprefix(" ") if line[1:2] == " " and line[2:3] != " " else line[1:]).classes(
-                    "code"
-                )
 
 
 def _lines(lines: list[str]) -> None:

@@ -18,6 +18,7 @@ from dojo.practice.interview.runner import SHOWN, SILENT
 from dojo.practice.interview.status_line import clock, spoken
 from dojo.verdict.screen.text import clean, last_of
 from dojo.web import live, prose
+from dojo.web.diff_view import diff
 from dojo.web.editor import Editor
 from dojo.web.frame import fold, frame, heading, say, told
 from dojo.web.interviews_page import title
@@ -127,7 +128,7 @@ def _beginning(held: Live) -> None:
         if session.change:
             ui.label("You read a change first. Nothing is graded before you have judged it.")
         else:
-            ui.label(SILENT if session.silent else "Every save is graded.")
+            ui.html(prose.inline(SILENT if session.silent else "Every save is graded."), sanitize=False)
         if session.can_ask and session.kind == "mock":
             ui.label("The contract is not in the file: ask the interviewer what you need to know.")
         ui.label("The clock stops while no page of this interview is open, and while the machine sleeps.").classes(
@@ -145,12 +146,12 @@ class Talk:
     """What was said, and the box to ask in."""
 
     def __init__(self, held: Live, asking: bool) -> None:
-        self.live, self._count = held, 0
-        with ui.element("section").classes("talk").props('aria-label="The interviewer"'):
+        self.live, self._asking, self._count = held, asking, 0
+        with ui.element("section").classes("talk").props('aria-label="The interviewer"') as self._place:
             self._said = ui.element("div").props('role=log aria-live=polite aria-label="What was said"')
             if asking:
                 with ui.element("form").classes("asking").on("submit.prevent", self._ask):
-                    self._box = ui.input("Ask the interviewer").props("outlined dense")
+                    self._box = ui.input("Ask the interviewer").props("outlined")
                     ui.button("Ask").props("type=submit outline")
 
     def _ask(self) -> None:
@@ -167,6 +168,7 @@ class Talk:
                         ui.label(each.who).classes("who")
                     _prose(each.text) if each.markdown else ui.label(each.text).classes("pre-line")
         self._count = len(self.live.said)
+        self._place.set_visibility(self._asking or bool(self._count))
 
 
 class CodeView:
@@ -254,7 +256,10 @@ class CodeView:
                 with fold("What the kata asks", opened=session.change is None):
                     _prose(master.ask(known[name]))
             if session.change:
+                heading("Your remarks", 3)
                 _remarked(reading.remarks(session))
+                with fold("The change as it was handed out"):
+                    diff(reading.changed_lines(session))
 
 
 class FileView:
@@ -320,6 +325,7 @@ class ReadingView:
     def __init__(self, held: Live) -> None:
         self.live, self.session = held, held.held
         self._seen: list[Remark] | None = None
+        self._inline: list[ui.label] = []
         words = held.reading.words if held.reading else ()
         kata = catalog.katas()[self.session.katas[0]]
         ui.label(held.about).classes("ask")
@@ -327,14 +333,16 @@ class ReadingView:
             _prose(master.ask(kata))
         with ui.element("div").classes("reading"):
             with ui.element("section").props('aria-label="The change"'):
-                self._lines()
+                self._below = diff(reading.changed_lines(self.session), self._pick)
             with ui.element("section").classes("card notes").props('aria-label="Remarks"'):
                 heading("Remarks", 2)
                 self._list = ui.element("div")
-                with ui.element("form").classes("remark").on("submit.prevent", self._remark):
-                    self._number = ui.number("Line", min=1, max=self._count, format="%d").props("outlined dense")
-                    self._reason = ui.input("What is wrong there").props("outlined dense")
+                self._home = ui.element("div")
+                with self._home, ui.element("form").classes("remark") as self._form:
+                    self._number = ui.number("Line", format="%d").props("outlined")
+                    self._reason = ui.input("What is wrong there").props("outlined")
                     ui.button("Add").props("type=submit outline")
+                self._form.on("submit.prevent", self._remark)
                 self.talk = Talk(held, asking=False)
                 with ui.element("div").classes("row"):
                     for word in words:
@@ -344,32 +352,9 @@ class ReadingView:
                     if REJECT in words:
                         ui.label("Who rejects says why, and mends the file next.").classes("soft")
 
-    def _lines(self) -> None:
-        """The lines of the change: those that went are struck by a minus, those that came by a plus."""
-        rows = reading.changed_lines(self.session)
-        self._count = len(self.session.handed_out[self.session.katas[0]].splitlines())
-        self._below: dict[int, ui.element] = {}
-        with ui.element("div").classes("diff").props('role=group tabindex=0 aria-label="The change, line by line"'):
-            for number, sign, text in rows:
-                kind = {"+": "came", "-": "went"}.get(sign, "")
-                with ui.element("div").classes(f"diffline {kind}"):
-                    if number:
-                        button = (
-                            ui.element("button")
-                            .classes("number")
-                            .props(f'type=button aria-label="Remark on line {number}"')
-                        )
-                        button.on("click", lambda number=number: self._pick(number))
-                        with button:
-                            ui.label(str(number)).classes("plain")
-                    else:
-                        ui.element("span").classes("number")
-                    ui.label(sign if sign != " " else "").classes("sign")
-                    ui.label(text).classes("code")
-                if number:
-                    self._below[number] = ui.element("div").classes("beside")
-
     def _pick(self, number: int) -> None:
+        """Write a remark right below a line."""
+        self._form.move(self._below[number])
         self._number.set_value(number)
         self._reason.run_method("focus")
 
@@ -378,6 +363,7 @@ class ReadingView:
         if self._number.value and reason:
             self.live.wish(("hear", f"{self._number.value:.0f}: {reason}"))
             self._reason.set_value("")
+            self._form.move(self._home)
 
     def update(self) -> None:
         """Show the remarks, and what was said to them."""
@@ -390,12 +376,13 @@ class ReadingView:
         self._list.clear()
         with self._list:
             _remarked(remarks, lambda each: each in taken and self._back(each[0]))
-        for number, place in self._below.items():
-            place.clear()
-            for line, reason in remarks:
-                if line == number:
-                    with place:
-                        ui.label(reason).classes("pre-line")
+        for label in self._inline:
+            label.delete()
+        self._inline = []
+        for line, reason in remarks:
+            if line in self._below:
+                with self._below[line]:
+                    self._inline.append(ui.label(reason).classes("pre-line"))
 
     def _back(self, number: int) -> None:
         ui.button("Take back", on_click=lambda: self.live.wish(("hear", f"{number}:"))).props(
@@ -472,5 +459,6 @@ class QuestionView:
 
 def _prose(text: str) -> None:
     """Markdown of the project's own, without its title: the page has one."""
+    text = text.replace("docs/house_rules.md", "[docs/house_rules.md](/rules)")
     title, _, rest = text.lstrip().partition("\n")
     ui.html(prose.of(rest if title.startswith("# ") else text), sanitize=False)
