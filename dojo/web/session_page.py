@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dojo.practice.hunt.reading import Remark
 
 TICK = 0.5  # seconds between two showings of the clock
+SCHEME = 'emitEvent("scheme", matchMedia("(prefers-color-scheme: dark)").matches)'  # for editors that come later
 WORDS = {
     Phase.OPENING: "Getting ready …",
     Phase.LAST: "The last saved files are graded once more, with fresh inputs …",
@@ -207,6 +208,7 @@ class CodeView:
                     if len(names) > 1:
                         place.bind_visibility_from(chosen, "value", value=name)
         self._dialog = self._ending()
+        ui.run_javascript(SCHEME)
 
     def save(self) -> None:
         """Save what is edited: the session sees that."""
