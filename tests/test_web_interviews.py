@@ -315,7 +315,7 @@ def test_the_clock_stops_when_the_last_page_has_gone(opened: Any, server: Server
     folder = prepared(server, "mock", NAME)
     tab = entered(opened, server)
     begin(tab, server, folder)
-    shows(tab, "Double" if False else "doubles a tensor")
+    shows(tab, "doubles a tensor")
     tab.context.close()
     time.sleep(live.GONE + 4)
     stopped = state(folder)["spent"]

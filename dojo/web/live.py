@@ -278,9 +278,16 @@ class Live:
 
     def _await_begin(self, held: TimedSession) -> None:
         if held.end is End.OPEN and not held.spent:
+            threading.Thread(target=self._prepare, args=(held,), daemon=True).start()
             self._to(Phase.BEGIN)
             self._until(["begin"])
         self._to(Phase.OPENING)
+
+    def _prepare(self, held: TimedSession) -> None:
+        """Let the judge get ready while its user reads what begins."""
+        with suppress(Exception):  # whoever grades is told
+            for name in held.katas if self.kind != "review" else ():
+                self.judge.prepare(catalog.katas()[name])
 
     def _recall(self, held: TimedSession) -> None:
         """Say again what was said before the server was ended."""

@@ -142,6 +142,8 @@ def _patch(held: TimedSession, final: dict[str, Verdict]) -> None:
 
 def _found(bugs: list[findings.Planted], result: findings.Findings) -> None:
     """Each bug beside what was said of it, why it is one and the diff that mends it; then the false alarms."""
+    if bugs:
+        heading("What was planted", 2)
     for bug in bugs:
         word = "Found" if bug.name in result.found else "Missed"
         heading(f"{word}, line {bug.places[0][0]}: {bug.name}", 3)
@@ -190,7 +192,7 @@ def _verdicts(held: TimedSession, final: dict[str, Verdict]) -> None:
         return
     for name in held.katas:
         if verdict := final.get(name):
-            VerdictView().end(verdict)
+            VerdictView(of=f" of {name}").end(verdict)
 
 
 def _answers(held: TimedSession) -> None:

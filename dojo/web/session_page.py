@@ -221,7 +221,7 @@ class CodeView:
         self.live.wish(("hear", "next"))
 
     def _ending(self) -> ui.dialog:
-        with ui.dialog() as dialog, ui.card().props('role=dialog aria-label="End it?"'):
+        with ui.dialog().props('aria-label="End it?"') as dialog, ui.card():
             ui.label("The files are graded once more as they were saved last, and the clock stops for good.")
             with ui.element("div").classes("row"):
                 ui.button("End it", on_click=lambda: (dialog.close(), self.live.wish(("hear", "q"))))
@@ -270,7 +270,8 @@ class FileView:
     def __init__(self, held: Live, kata: Kata, save: Callable[[], object]) -> None:
         self.live, self.kata = held, kata
         path = held.held.path(kata.name)
-        self.editor = Editor(path, kata.home, f"your {kata.name}", kata.say(path), save)
+        first = kata.name == held.held.katas[0]  # a save saves all
+        self.editor = Editor(path, kata.home, f"your {kata.name}", kata.say(path), save, everywhere=first)
         self._busy, self._heard, self._seen, self._runs = "", 0, None, 0
 
     def below(self) -> None:
@@ -280,7 +281,7 @@ class FileView:
                 self._line = ui.label("Not run yet: the verdict comes at the end.").classes("line").props("role=status")
                 self._ran = ui.element("div")
         else:
-            self.view = VerdictView(editor=self.editor)
+            self.view = VerdictView(editor=self.editor, of=f" of {self.kata.name}")
             if event := self.live.held.last(self.kata.name):
                 self.view.tell(f"{self.kata.name}: {event.word}, saved at {clock(event.at)}")
 
