@@ -14,6 +14,7 @@ from dojo.content.catalog import Trouble
 from dojo.practice import database, progress
 from dojo.practice.database import remember
 from dojo.practice.interview import drill, mock, placement, timed_session
+from dojo.practice.interview.runner import cut_off
 from dojo.practice.interview.timed_session import End
 from dojo.practice.schedule import drills, plans
 from dojo.practice.schedule.plans import Plan, Task
@@ -80,7 +81,7 @@ def test_a_drill_that_was_left_is_found_again_and_what_is_not_right_says_what_he
     monkeypatch.setattr(catalog, "ROOT", tmp_path)
     held = drill.begin(KATAS["softmax"], 420.0, tmp_path / "drills" / "20261126-080000-softmax")
     assert mock.resumed("drill", "").katas == ["softmax"]
-    assert mock.cut_off([held], held) == 1
+    assert cut_off([held], held) == 1
     told = words(capsys.readouterr().out)
     assert "interrupted with 7 minutes left: `nox -s drill -- --resume " in told
     held.spent, held.end, held.hints = 61.0, End.ENDED, {"softmax": 1}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import random
 import subprocess
@@ -19,8 +18,10 @@ from dojo.practice import database, history, progress
 from dojo.practice.hunt import assistant, bug_hunt, findings, reading, refactoring, review
 from dojo.practice.hunt.findings import Planted, matched
 from dojo.practice.hunt.planting import Wish, planted, program
+from dojo.practice.hunt.reader import Reader
 from dojo.practice.hunt.traces import traces
 from dojo.practice.interview import timed_session
+from dojo.practice.interview.runner import TerminalDesk
 from dojo.practice.interview.timed_session import Change, End, TimedSession
 from tests.conftest import Grade, on_core
 from tests.terminal import Terminal
@@ -220,17 +221,17 @@ def test_a_bug_that_stands_in_no_changed_line_is_not_shown() -> None:
 
 def test_remarks_are_read_from_the_file_and_as_typed(tmp_path: Path) -> None:
     held = a_session(tmp_path)
-    reader, notes = reading.Reader(held, ["done"]), tmp_path / reading.NOTES
+    reader, notes = reading.Reading(held, ["done"]), tmp_path / reading.NOTES
     assert reading.remarks(held) == [], "what the file says of itself is no remark"
-    assert reader._heard("3: not doubled") == "noted: line 3."
-    assert reader._heard("line 9: x") == "there is no line 9: rope.py has 1 to 5."
-    assert reader._heard("4:").startswith("you have typed no remark on line 4")
-    assert reader._heard("what?").startswith("a remark is `LINE: reason`")
+    assert reader.hear("3: not doubled") == "noted: line 3."
+    assert reader.hear("line 9: x") == "there is no line 9: rope.py has 1 to 5."
+    assert reader.hear("4:").startswith("you have typed no remark on line 4")
+    assert reader.hear("what?").startswith("a remark is `LINE: reason`")
     notes.write_text(notes.read_text() + "- 2: adds one\n3: not doubled\nLine 4: minus\n5:\n")
     assert reading.remarks(held) == [(2, "adds one"), (3, "not doubled"), (4, "minus")]
-    assert reader._heard("3:") == "taken back: line 3."
+    assert reader.hear("3:") == "taken back: line 3."
     assert held.end is End.OPEN
-    assert reader._heard("done") == ""
+    assert reader.hear("done") == ""
     assert (held.end, held.change.word if held.change else "") == (End.ENDED, "done")
     again = timed_session.load(tmp_path)
     assert (again.change, again.end) == (held.change, held.end)
@@ -238,21 +239,21 @@ def test_remarks_are_read_from_the_file_and_as_typed(tmp_path: Path) -> None:
 
 def test_who_rejects_says_why_and_the_word_alone_judges(tmp_path: Path) -> None:
     held = a_session(tmp_path, "hunt", planted={"rope": ["a", "b"]})
-    reader = reading.Reader(held, assistant.WORDS)
-    assert reader._heard("reject").startswith("say which line is wrong and why")
-    assert reader._heard("reject 77: no").startswith("there is no line 77")
-    assert reader._heard("done").startswith("a remark is"), "no word of this round"
+    reader = reading.Reading(held, assistant.WORDS)
+    assert reader.hear("reject").startswith("say which line is wrong and why")
+    assert reader.hear("reject 77: no").startswith("there is no line 77")
+    assert reader.hear("done").startswith("a remark is"), "no word of this round"
     assert (held.change.word if held.change else "?") == ""
-    assert reader._heard("reject 2: adds one") == ""
+    assert reader.hear("reject 2: adds one") == ""
     assert (held.end, held.judged_rightly) == (End.OPEN, True), "it is mended now"
     held.planted = {"rope": []}
     assert not held.judged_rightly
     assert held.asks("rope") == "mend", "the number of bugs is not told"
 
 
-def test_a_file_that_rejects_without_a_reason_is_asked_for_one(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_a_file_that_rejects_without_a_reason_is_asked_for_one(tmp_path: Path) -> None:
     held = a_session(tmp_path, "hunt", planted={"rope": ["a"]})
-    reader, notes = reading.Reader(held, assistant.WORDS), tmp_path / reading.NOTES
+    reader, notes = reading.Reading(held, assistant.WORDS), tmp_path / reading.NOTES
 
     class Saved:
         def new(self) -> bytes:
@@ -260,10 +261,9 @@ def test_a_file_that_rejects_without_a_reason_is_asked_for_one(tmp_path: Path, c
 
     reader._saves = Saved()  # type: ignore[assignment]
     notes.write_text("reject\n")
-    reader._look()
-    assert "say which line is wrong and why" in capsys.readouterr().out
+    assert "say which line is wrong and why" in "".join(reader.step())
     notes.write_text("2: adds one\nreject\n")
-    reader._look()
+    reader.step()
     assert held.change
     assert held.change.word == "reject"
 
@@ -274,11 +274,11 @@ def test_a_saved_word_ends_the_reading_and_time_does(tmp_path: Path, monkeypatch
     notes.write_text(notes.read_text() + "2: adds one\ndone\n")
     with Path("/dev/null").open() as nothing:
         monkeypatch.setattr(sys, "stdin", nothing)
-        assert reading.Reader(held, ["done"]).run()
+        assert Reader(reading.Reading(held, ["done"])).run()
         assert (held.end, reading.remarks(held)) == (End.ENDED, [(2, "adds one")])
         late = a_session(tmp_path)
         late.seconds = 0.2
-        assert reading.Reader(late, ["done"]).run()
+        assert Reader(reading.Reading(late, ["done"])).run()
     assert late.end is End.TIME
     assert late.spent >= 0.2
 
@@ -304,11 +304,10 @@ def test_who_rejects_what_is_right_has_not_solved_it(tmp_path: Path, monkeypatch
     (tmp_path / "rope.py").write_text(RIGHT)
     verdict = Verdict("rope", "rope.py", "passed", [], "cpu", "2", 0.1, 0)
     monkeypatch.setattr(mock, "grade_once_more", lambda *_: {"rope": verdict})
-    args = argparse.Namespace(no_record=False)
     for word in ("reject", "accept"):
         assert held.change
         held.change.word = word
-        mock.grade_and_record(held, args, None)  # type: ignore[arg-type]
+        mock.grade_and_record(held, TerminalDesk(), None)  # type: ignore[arg-type]
     assert [(each.kind, each.passed) for each in database.recall_all("rope")] == [("hunt", False), ("hunt", True)]
     assert not progress.standings([KATAS["rope"]])["rope"].solved
 

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -19,7 +20,8 @@ from dojo.content import catalog, files, master, stages
 from dojo.content.catalog import Kata, Trouble
 from dojo.notebook import capture
 from dojo.practice.interview import inquiries, ladder
-from dojo.practice.interview.runner import Runner
+from dojo.practice.interview.runner import TerminalDesk
+from dojo.practice.interview.session_loop import SessionLoop
 from dojo.practice.interview.timed_session import TimedSession
 from tests import terminal
 from tests.conftest import copy_of_project
@@ -308,13 +310,13 @@ def test_a_full_disk_is_told_and_costs_nothing(
     kata: Kata, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     session = TimedSession(tmp_path, "mock", ["softmax"], 600.0, stages=3, stage=1, opened={"1": 0.0})
-    runner = Runner.__new__(Runner)
-    vars(runner).update(session=session, _ladder=kata, _status="", _unkept="")
+    loop = SessionLoop(session, Mock(), TerminalDesk())
+    loop.ladder = kata
     session.path(NAME).write_text(FIRST)
     monkeypatch.setattr(files, "write_atomic", full)
-    runner._keep()
-    runner._keep()
-    runner._open_next()
+    loop.keep()
+    loop.keep()
+    loop.open_next()
     told = capsys.readouterr().out
     assert told.count("how far you are cannot be kept: [Errno 28] No space left on device") == 1
     assert "stage 2 is not open: [Errno 28]" in told

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from dojo.content import catalog, master
@@ -33,6 +34,15 @@ BUILDS_ON, NOT_HERE, RAISES = "builds on", "not here", "raises"
 WITH = re.compile(r"^# with (\w+/\w+(?:/\w+)?)$", re.MULTILINE)  # a line for which another answer stands
 TEST = "test"  # what an attempt calls the test that its kata asks for
 WIDER = Row(r"float32.*→.*float64", "float64 is wider than the float32 that is asked for.", (), EQUIVALENT)
+
+
+@dataclass(frozen=True)
+class Hunted:
+    """What a hunt has planted in the solution of a kata, and the mistakes that its test is held against besides."""
+
+    planted: tuple[str, ...]
+    mutants: tuple[str, ...]
+    handed_out: str = ""  # the program with the bugs, where that is no edit of the solution
 
 
 def bugs(kata: Kata) -> list[Row]:

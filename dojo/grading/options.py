@@ -13,7 +13,7 @@ from dojo.content import build, cells, lessons, master
 from dojo.content.catalog import Kata, Trouble, typed
 
 if TYPE_CHECKING:
-    from dojo.contracts.checks.candidate_test.contract import Hunted
+    from dojo.content.proofs import Hunted
     from dojo.judge.protocol import PickledCells
 
 SOURCE_LIMIT = 4 << 20  # bytes

@@ -34,7 +34,7 @@ from dojo.verdict.types import Check, Label, Outcome, Section, Tier
 
 if TYPE_CHECKING:
     from dojo.content.catalog import Kata
-    from dojo.contracts.checks.candidate_test.contract import Hunted
+    from dojo.content.proofs import Hunted
     from dojo.grading.options import Options
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dojo.content import files
+from dojo.content.catalog import Trouble
 from dojo.content.cells import decoded
 
 
@@ -78,6 +79,22 @@ class Draft:
             self._stamp = self._stamped()
         self._keep()
         return True
+
+    def grow(self, edit: Callable[[str], str]) -> None:
+        """Make the edit that a program of ours has made to the file in what is not saved of it, too.
+
+        Where that cannot be made there, file and draft stay as they are, in conflict. Raises OSError.
+        """
+        self.look()
+        if not self.conflict:
+            return
+        try:
+            self.text = edit(self.text)
+        except (Trouble, ValueError, SyntaxError):
+            return
+        self.base = self.disk
+        self._keep()
+        self._tell(None)
 
     def keep_mine(self) -> Path:
         """Settle a conflict for the editor; returns the copy that was made of the file. Raises OSError."""

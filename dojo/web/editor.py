@@ -50,8 +50,8 @@ class Editor:
         ui.timer(LOOK, self.look)
         ui.timer(0.2, self._open_at_code, once=True)
         if everywhere:
-            ui.on("grade", grade)
-        ui.on("scheme", lambda event: self.area.set_theme(THEMES[bool(event.args)]))
+            ui.on("grade", lambda: self.area.is_deleted or grade())
+        ui.on("scheme", lambda event: self.area.is_deleted or self.area.set_theme(THEMES[bool(event.args)]))
         self._tell()
 
     def mark(self, lines: dict[int, str]) -> None:
@@ -77,6 +77,9 @@ class Editor:
 
     def _take(self, text: str) -> None:
         """Show a text that came from the file, or from another page."""
+        if self.area.is_deleted:  # its page shows something else by now
+            self.draft.listeners.pop(self, None)
+            return
         if self.area.value != text:
             self.area.set_value(text)
         self._tell()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dojo.grading.resident_process import ResidentProcess
-from dojo.web import frame, home_page, kata_page
+from dojo.web import frame, home_page, interviews_page, kata_page, session_page
 
 ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#2453b5"/>'
@@ -16,3 +16,5 @@ def add(judge: ResidentProcess) -> None:
     frame.install()
     home_page.add()
     kata_page.add(judge)
+    interviews_page.add()
+    session_page.add(judge)

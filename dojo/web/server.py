@@ -44,6 +44,7 @@ def main(args: argparse.Namespace) -> int:
             host=host,
             port=port,
             title="dojo",
+            language="en-US",
             favicon=pages.ICON,
             dark=None,
             reload=False,

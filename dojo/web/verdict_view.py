@@ -27,14 +27,22 @@ class VerdictView:
     """The place below an editor where the verdict stands."""
 
     def __init__(
-        self, cancel: Callable[[], object], again: Callable[[str], object], editor: Editor, of: str = ""
+        self,
+        cancel: Callable[[], object] | None = None,
+        again: Callable[[str], object] | None = None,
+        editor: Editor | None = None,
+        of: str = "",
     ) -> None:
-        """`again` grades one check alone, by its number, with the verdict's seed; lines are marked in the editor."""
+        """`again` grades one check alone, by its number, with the verdict's seed; lines are marked in the editor.
+
+        What is not given cannot be done here.
+        """
         self._again, self._editor, self._begun = again, editor, 0.0
         with ui.element("section").classes("verdict").props(f'aria-label="Verdict{of}"'):
             with ui.element("div").classes("row"):
                 self.line = ui.label("Not graded yet.").classes("line").props("role=status aria-live=polite")
                 self.clock = ui.label().classes("soft").props("aria-hidden=true")
+                self._stoppable = cancel is not None
                 self.stop = ui.button("Cancel", on_click=cancel).props("flat dense")
             self.body = ui.element("div").classes("body")
         self.stop.set_visibility(False)
@@ -45,9 +53,9 @@ class VerdictView:
         self.line.set_text(f"grading {what} …")
         self._begun, self._passed, self._failed = time.monotonic(), 0, 0
         self.line.classes(replace="line")
-        self.stop.set_visibility(True)
+        self.stop.set_visibility(self._stoppable)
         self.timer.activate()
-        self._editor.mark({})
+        self._mark({})
         self.body.clear()
         with self.body:
             self._coming = ui.element("ul").classes("coming")
@@ -74,7 +82,11 @@ class VerdictView:
             self._whole(verdict)
         failures = [failure for check in verdict.checks if (failure := check.failure)]
         failures += [verdict.failure] if verdict.failure else []
-        self._editor.mark({each.line: happened(each) for each in failures if each.line})
+        self._mark({each.line: happened(each) for each in failures if each.line})
+
+    def _mark(self, lines: dict[int, str]) -> None:
+        if self._editor:
+            self._editor.mark(lines)
 
     def tell(self, text: str) -> None:
         """Say why there is no verdict."""
@@ -117,7 +129,8 @@ class VerdictView:
 
     def _buttons(self, check: Check) -> None:
         """What can be done about a failed check."""
-        ui.button("just this check", on_click=lambda: self._again(str(check.place + 1))).props("flat dense")
+        if again := self._again:
+            ui.button("just this check", on_click=lambda: again(str(check.place + 1))).props("flat dense")
         if check.script:
             ui.button("copy a repro", on_click=lambda: ui.clipboard.write(check.script)).props("flat dense")
         repeat = next((section.text for section in check.sections if section.label is Label.REPEAT), "")

@@ -27,11 +27,13 @@ SEED = argument("--seed", type=int, metavar="N", help="let chance choose the sam
 RESUME = argument(
     "--resume", nargs="?", const="", metavar="FOLDER", help="go on with one that was cut off, the last when unnamed"
 )
+PREPARE = flag("--prepare", help="make it and print its folder; `--resume FOLDER` holds it")
 INTERVIEW = (
     KATAS,
     argument("--minutes", type=MINUTES, metavar="M", help="the time; the katas' own when left out"),
     SEED,
     RESUME,
+    PREPARE,
     NO_RECORD,
 )
 
@@ -87,6 +89,7 @@ def plan(args: argparse.Namespace) -> int:
     argument("name", nargs="?", metavar="NAME", help="a short kata; what is due, or planned, when left out"),
     argument("--minutes", type=MINUTES, metavar="M", help="the time; 5 to 10, by its par, when left out"),
     RESUME,
+    PREPARE,
     NO_RECORD,
     examples=(
         ("softmax", ""),
@@ -210,6 +213,7 @@ def hunt(args: argparse.Namespace) -> int:
     argument("--minutes", type=MINUTES, metavar="M", help="the time; 15 when left out"),
     SEED,
     RESUME,
+    PREPARE,
     NO_RECORD,
     flag("--random", help="let chance pick the kata"),
     flag("--yes", help="a kata that you have not passed too, without being asked"),

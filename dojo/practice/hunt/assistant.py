@@ -5,7 +5,6 @@ The patch is read first, accepted or rejected; who rejects mends the program, gr
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from dataclasses import replace
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from dojo.content import catalog, master, proofs
 from dojo.content.catalog import Kata, Trouble
-from dojo.grading.options import fresh_seed
 from dojo.practice import progress
 from dojo.practice.hunt import findings, reading, refactoring, with_test
 from dojo.practice.hunt.planting import Wish, choose, planted, program
@@ -23,8 +21,12 @@ from dojo.practice.interview.status_line import clock
 from dojo.practice.interview.timed_session import Change, End, TimedSession
 
 if TYPE_CHECKING:
-    from dojo.grading.resident import ResidentGrader
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
     from dojo.judge.fork_server import ForkServer
+    from dojo.practice.interview.mock import Conclude
+    from dojo.practice.interview.session_loop import Desk, Grader
     from dojo.verdict.types import Verdict
 
 WORDS = (ACCEPT, REJECT)
@@ -74,62 +76,73 @@ def patched(kata: Kata, wish: Wish, server: ForkServer) -> tuple[str, list[str]]
     )
 
 
-def hold(held: TimedSession, args: argparse.Namespace, started: ResidentGrader | None = None) -> int:
+def hold(
+    held: TimedSession, desk: Desk, conclude: Conclude, started: AbstractContextManager[Grader] | None = None
+) -> int:
     """Hold the hunt: read and judge, mend what was rejected, grade once more, and tell what was planted."""
-    from dojo.grading.resident import ResidentGrader
-    from dojo.verdict.screen.terminal import Screen
-
-    screen, change = Screen(sys.stdout), held.change
+    change, kata = held.change, catalog.katas()[held.katas[0]]
     assert change is not None
-    kata = catalog.katas()[held.katas[0]]
-    if not args.no_record:
+    if desk.recorded:
         progress.note_solution(kata)
-    with started or ResidentGrader(fresh_seed(), diagnose=False) as grader:
+    with started or desk.grader(diagnose=False) as grader, timed_session.alone(held):
         if held.end is End.OPEN and not change.word:
             about = [ABOUT.format(place=kata.say(held.path(kata.name)))]
             about += [TEST] if proofs.has_test(held.handed_out[kata.name]) else []
-            reading.present(held, "an assistant's patch", " ".join(about), ENDS)
-            if not reading.Reader(held, WORDS).run():
-                return mock.cut_off([held], held)
+            if not desk.read(reading.Reading(held, WORDS), "an assistant's patch", " ".join(about), ENDS):
+                return desk.cut_off([held], held)
         final: dict[str, Verdict] | None
         if change.word == REJECT:
-            final = mock.write_code(held, args, grader, screen)
+            final = mock.write_code(held, desk, grader)
         else:
             held.mutants = {}  # a test is written by who rejects
-            final = mock.grade_and_record(held, args, grader)
-    if final is None:
-        return mock.cut_off([held], held)
-    for verdict in final.values():
-        screen.failures(verdict)
-    conclude(held, kata, final.get(kata.name))
-    held.concluded = True
-    held.save()
+            final = mock.grade_and_record(held, desk, grader)
+        if final is None:
+            return desk.cut_off([held], held)
+        conclude([held], final)
+        held.concluded = True
+        held.save()
     return 0 if held.judged_rightly and all(verdict.verdict == "passed" for verdict in final.values()) else 1
 
 
-def conclude(held: TimedSession, kata: Kata, last: Verdict | None) -> None:
+def tell(rounds: Sequence[TimedSession], final: dict[str, Verdict]) -> None:
     """Print the scorecard, and what was planted."""
-    change, bugs, remarks = held.change, findings.of(held), reading.remarks(held)
-    assert change is not None
-    result = findings.matched(remarks, bugs)
-    judged = {ACCEPT: "accepted", REJECT: "rejected"}.get(change.word, "no word on it")
-    there = f"{len(bugs)} bugs were planted" if bugs else "nothing was planted"
-    rows = {"verdict": f"{judged}, {'right' if held.judged_rightly else 'wrong'}: {there}"}
-    if bugs:
-        rows["bugs named"] = f"{len(result.found)} of {len(bugs)}"
-    rows["false alarms"] = str(len(result.false_alarms))
-    rows["mended" + " and tested" * bool(held.mutants.get(kata.name))] = mended(held, kata, last)
-    took = next((event.at for event in held.events if event.verdict == "passed"), None)
-    spent = [f"{clock(change.at)} to the verdict"] if change.word else []
-    spent += [f"mended at {clock(took)}"] if took is not None and bugs and change.word == REJECT else []
-    rows["time"] = ", ".join([*spent, f"{clock(held.spent)} of {clock(held.seconds)} in all"])
+    from dojo.verdict.screen.terminal import Screen
+
+    (held,), screen = rounds, Screen(sys.stdout)
+    for verdict in final.values():
+        screen.failures(verdict)
+    kata = catalog.katas()[held.katas[0]]
+    last, bugs, result = final.get(kata.name), findings.of(held), found(held)
     print()
-    findings.card(f"{kata.title} ({kata.name}), an assistant's patch", rows)
+    findings.card(f"{kata.title} ({kata.name}), an assistant's patch", rows(held, last))
     if held.mutants.get(kata.name):
         for line in with_test.report(last):
             findings.say(line)
         print()
     findings.tell(bugs, result)
+
+
+def found(held: TimedSession) -> findings.Findings:
+    """Which remarks were about which bug."""
+    return findings.matched(reading.remarks(held), findings.of(held))
+
+
+def rows(held: TimedSession, last: Verdict | None) -> dict[str, str]:
+    """What the scorecard says, by labels."""
+    change, bugs, result, kata = held.change, findings.of(held), found(held), catalog.katas()[held.katas[0]]
+    assert change is not None
+    judged = {ACCEPT: "accepted", REJECT: "rejected"}.get(change.word, "no word on it")
+    there = f"{len(bugs)} bugs were planted" if bugs else "nothing was planted"
+    shown = {"verdict": f"{judged}, {'right' if held.judged_rightly else 'wrong'}: {there}"}
+    if bugs:
+        shown["bugs named"] = f"{len(result.found)} of {len(bugs)}"
+    shown["false alarms"] = str(len(result.false_alarms))
+    shown["mended" + " and tested" * bool(held.mutants.get(kata.name))] = mended(held, kata, last)
+    took = next((event.at for event in held.events if event.verdict == "passed"), None)
+    spent = [f"{clock(change.at)} to the verdict"] if change.word else []
+    spent += [f"mended at {clock(took)}"] if took is not None and bugs and change.word == REJECT else []
+    shown["time"] = ", ".join([*spent, f"{clock(held.spent)} of {clock(held.seconds)} in all"])
+    return shown
 
 
 def mended(held: TimedSession, kata: Kata, last: Verdict | None) -> str:

@@ -20,9 +20,13 @@ from dojo.practice.database import Unreadable
 from dojo.practice.hunt import assistant, planting, refactoring, with_test
 from dojo.practice.hunt.planting import Wish, planted, program
 from dojo.practice.interview import mock, timed_session
+from dojo.practice.interview.runner import TerminalDesk
+from dojo.practice.interview.status_line import clock
 from dojo.verdict.screen.text import filled, told_while
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dojo.content.rows import Row
     from dojo.judge.fork_server import ForkServer
     from dojo.practice.interview.timed_session import TimedSession
@@ -31,9 +35,10 @@ if TYPE_CHECKING:
 
 def main(args: argparse.Namespace) -> int:
     """Hold a bug hunt; returns 0 when it is solved."""
+    desk = TerminalDesk(recorded=not args.no_record)
     if args.resume is not None:
         held = mock.resumed("hunt", args.resume)
-        return assistant.hold(held, args) if held.change else mock.hold(held, args, answer)
+        return assistant.hold(held, desk, assistant.tell) if held.change else mock.hold(held, desk, answer)
     seed = fresh_seed(args.seed)
     if args.random and args.assistant:
         katas = [refactoring.by_chance(refactoring.refactored, seed)]
@@ -54,7 +59,10 @@ def main(args: argparse.Namespace) -> int:
         if args.assistant:
             held = begin_in_patch(katas, seed, args, grader.server)
             print(filled(f"Seed {seed} makes the same patch again.", sys.stdout))
-            return assistant.hold(held, args, grader)
+            if args.prepare:
+                grader.close()
+                return timed_session.prepared(held.folder)
+            return assistant.hold(held, desk, assistant.tell, grader)
         wishes = [Wish(kata.name, args.bugs or with_test.usual(kata), seed, args.crashes) for kata in katas]
         held = begin(katas, wishes, args.minutes, grader.server, args.with_test)
     except BaseException:
@@ -66,7 +74,10 @@ def main(args: argparse.Namespace) -> int:
     print(filled(lines, sys.stdout))
     if tests := tests_to_write(held):
         print(tests)
-    return mock.hold(held, args, answer, grader)
+    if args.prepare:
+        grader.close()
+        return timed_session.prepared(held.folder)
+    return mock.hold(held, desk, answer, grader)
 
 
 def begin_in_patch(katas: list[Kata], seed: int, args: argparse.Namespace, server: ForkServer) -> TimedSession:
@@ -87,16 +98,9 @@ def tests_to_write(held: TimedSession) -> str:
 
 def may_see(katas: list[Kata], kind: str = "hunt") -> bool:
     """Whether the user wants to see the solutions of those of the katas that have not passed. Raises Trouble."""
-    try:
-        found = progress.standings(katas)
-        hidden = [kata.name for kata in katas if not found[kata.name].passed]
-        why = f"you have not passed {', '.join(hidden)} yet"
-    except Unreadable as unreadable:
-        hidden = [kata.name for kata in katas]
-        why = f"whether you have passed {', '.join(hidden)} is not known ({unreadable})"
-    if not hidden:
+    what = handed_over(katas, kind)
+    if not what:
         return True
-    what = f"{why}, and a {kind} hands over the solution{'s' * (len(hidden) > 1)}, bugs and all"
     if not sys.stdin.isatty():
         raise Trouble(f"{what}: say `--yes` where nobody can be asked. Nothing was planted.")
     try:
@@ -104,6 +108,18 @@ def may_see(katas: list[Kata], kind: str = "hunt") -> bool:
     except EOFError:
         text = ""
     return text.strip().lower() in ("y", "yes")
+
+
+def handed_over(katas: list[Kata], kind: str) -> str:
+    """What a hunt gives away of katas that have not passed, in a sentence without its dot; nothing if all have."""
+    try:
+        found = progress.standings(katas)
+        hidden = [kata.name for kata in katas if not found[kata.name].passed]
+        why = f"you have not passed {', '.join(hidden)} yet"
+    except Unreadable as unreadable:
+        hidden = [kata.name for kata in katas]
+        why = f"whether you have passed {', '.join(hidden)} is not known ({unreadable})"
+    return f"{why}, and a {kind} hands over the solution{'s' * (len(hidden) > 1)}, bugs and all" if hidden else ""
 
 
 def begin(
@@ -137,25 +153,39 @@ def begin(
     return held
 
 
-def answer(held: TimedSession, final: dict[str, Verdict]) -> None:
+def answer(rounds: Sequence[TimedSession], final: dict[str, Verdict]) -> None:
     """Print what was planted, why it is a mistake, and how much the user has changed."""
-    from dojo.practice.interview.status_line import clock
+    from dojo.verdict.screen.terminal import Screen
 
+    (held,), screen = rounds, Screen(sys.stdout)
+    for verdict in final.values():
+        screen.failures(verdict)
     for name in held.katas:
-        kata = catalog.katas()[name]
-        known = {bug.name: bug for bug in proofs.bugs(kata)}
-        passed = name in final and final[name].verdict == "passed"
-        took = next((e.at for e in held.events if e.kata == name and e.verdict == "passed"), None)
-        print(f"{kata.title} ({name}): {'solved in ' + clock(took) if passed else 'not solved'}")
-        for each in held.planted.get(name, []):
-            bug = known.get(each)
+        print(f"{catalog.katas()[name].title} ({name}): {outcome(held, name, final.get(name))}")
+        for each, bug in bugs_of(held, name).items():
             text = f"planted: {each}" + (f" — {bug.why}" if bug else "")
             width = min(120, shutil.get_terminal_size().columns if sys.stdout.isatty() else 120)
             print("\n" + textwrap.fill(text, width, initial_indent="  ", subsequent_indent="  "))
             if bug:
-                history.print_difference(mended(kata, bug))
-        lines = with_test.report(final.get(name)) if held.mutants.get(name) else [changed(held, name)]
-        print("\n" + "\n".join(f"  {line}" for line in lines) + "\n")
+                history.print_difference(mended(catalog.katas()[name], bug))
+        print("\n" + "\n".join(f"  {line}" for line in fix(held, name, final.get(name))) + "\n")
+
+
+def outcome(held: TimedSession, name: str, last: Verdict | None) -> str:
+    """Whether a kata of a hunt was solved, and when."""
+    took = next((e.at for e in held.events if e.kata == name and e.verdict == "passed"), None)
+    return f"solved in {clock(took)}" if last and last.verdict == "passed" else "not solved"
+
+
+def bugs_of(held: TimedSession, name: str) -> dict[str, Row | None]:
+    """The bugs that were planted, by name; None of one that the kata has no more."""
+    known = {bug.name: bug for bug in proofs.bugs(catalog.katas()[name])}
+    return {each: known.get(each) for each in held.planted.get(name, [])}
+
+
+def fix(held: TimedSession, name: str, last: Verdict | None) -> list[str]:
+    """What is said of the user's fix, and of the test where one was asked for."""
+    return with_test.report(last) if held.mutants.get(name) else [changed(held, name)]
 
 
 def mended(kata: Kata, bug: Row) -> list[str]:

@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from dojo.content import catalog, proofs
-from dojo.practice.hunt import reading
+from dojo.practice.hunt import reader
 from dojo.practice.hunt.planting import planted, program
 from dojo.practice.hunt.refactoring import change
 from dojo.verdict.screen.text import encodable
@@ -103,7 +103,7 @@ def tell(bugs: Sequence[Planted], findings: Findings) -> None:
             line, reason = findings.found[bug.name]
             say(f"you, at line {line}: {reason}", 4)
         say(f"why: {bug.why}", 4)
-        reading.show([*bug.mend])
+        reader.show([*bug.mend])
         print()
     for line, reason in findings.false_alarms:
         say(f"false alarm, line {line}: {reason}")

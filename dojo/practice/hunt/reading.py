@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import difflib
-import os
 import re
-import select
-import shutil
-import sys
 import time
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from dojo.content import catalog, files, master
+from dojo.content import catalog, files
 from dojo.content.catalog import Trouble
 from dojo.grading.options import read
 from dojo.practice.hunt.refactoring import change
-from dojo.practice.interview.status_line import clock, spoken
-from dojo.practice.interview.timed_session import End, TimedSession
-from dojo.verdict.screen.text import clean, encodable, filled, wrap
+from dojo.practice.interview.timed_session import End, Stopwatch, TimedSession
 
 if TYPE_CHECKING:
     from dojo.practice.hunt.refactoring import Line
@@ -26,9 +20,7 @@ if TYPE_CHECKING:
 NOTES, DIFF = "review.md", "change.diff"  # in the session's folder
 ACCEPT, REJECT, DONE = "accept", "reject", "done"
 HEARTBEAT = 2.0  # seconds between two writings of the state
-SCREENFUL = 18  # lines that `show LINE` shows
 REMARK = re.compile(r"(?:[-*]\s+)?(?:line\s+)?(\d+)\s*:\s*(.*)", re.IGNORECASE)
-STYLES = {"+": "green", "-": "red"}
 HEAD = """# {title}
 
 One remark a line, as `LINE: reason`, by the numbers of {name}.py.
@@ -49,27 +41,6 @@ def hand_out(held: TimedSession, words: Collection[str]) -> None:
     files.write_atomic(held.folder / NOTES, head)
 
 
-def present(held: TimedSession, title: str, about: str, ends: str) -> None:
-    """Say what the kata asks, show the change, and say what is to be done with it."""
-    from dojo.verdict.screen.terminal import Screen
-
-    kata = catalog.katas()[held.katas[0]]
-    diff, notes = (kata.say(held.folder / name) for name in (DIFF, NOTES))
-    print(f"\n{kata.title}: {title}\n", flush=True)
-    Screen(sys.stdout).markdown(master.ask(kata))
-    print()
-    show(changed_lines(held))
-    told = f"""
-{spoken(held.left)} from now. {about}
-The change is in {diff} too; `show`, or `show LINE`, shows it again.
-Remarks: `LINE: reason`, by the numbers at the left, typed here or written into {notes}; `LINE:` alone takes one back.
-{ends} Ctrl-C: go on later.
-"""
-    print(filled(told, sys.stdout), flush=True)
-    for line, reason in remarks(held):
-        print(filled(encodable(f"remarked before: {line}: {reason}", sys.stdout), sys.stdout), flush=True)
-
-
 def remarks(held: TimedSession) -> list[Remark]:
     """What was remarked, in the order of lines: typed, and written into the file."""
     typed = [(number, reason) for number, reason in held.change.remarks] if held.change else []
@@ -85,8 +56,11 @@ def _parsed(text: str) -> list[Remark]:
     return [(int(match[1]), match[2].strip()) for match in found if match and match[2].strip()]
 
 
-class Reader:
-    """Hears remarks until one of the words is said, or the time is up."""
+class Reading:
+    """The rules of a reading: remarks are kept until one of the words is said, or the time is up.
+
+    Whoever runs it calls `step` until it is over, then `stop`.
+    """
 
     def __init__(self, held: TimedSession, words: Collection[str]) -> None:
         from dojo.content.watcher import Saves
@@ -95,75 +69,49 @@ class Reader:
         self.held, self.change, self.words = held, held.change, words
         self.name = held.katas[0]
         self.count = len(held.handed_out[self.name].splitlines())
-        self._saves, self._typed, self._hears = Saves(held.folder / NOTES), b"", True
+        self._saves, self._beat = Saves(held.folder / NOTES), 0.0
+        self._watch: Stopwatch | None = None
         self._written: list[Remark] = []  # in the file, as it was saved last
 
-    def run(self) -> bool:
-        """Whether the reading is over; not where Ctrl-C cut it off."""
-        held, started, before, beat = self.held, time.monotonic(), self.held.spent, 0.0
-        self._prompt()
-        try:
-            while not self._over():
-                held.spent = before + time.monotonic() - started
-                if held.left <= 0:
-                    held.end = End.TIME
-                self._listen()
-                self._look()
-                if time.monotonic() - beat > HEARTBEAT:
-                    beat = time.monotonic()
-                    held.save()
-        except KeyboardInterrupt:
-            pass
-        finally:
-            held.spent = before + time.monotonic() - started
-            held.save()
-        print(flush=True)
-        return self._over()
-
-    def _over(self) -> bool:
+    @property
+    def over(self) -> bool:
+        """Whether a word has ended it, or the clock."""
         return self.held.end is not End.OPEN or self.change.word == REJECT
 
-    def _listen(self) -> None:
-        """Take what was typed; a byte at a time, so that what is meant for later stays where it is."""
-        if not self._hears:
-            time.sleep(0.05)
-            return
-        try:
-            if not select.select([sys.stdin], [], [], 0.05)[0]:
-                return
-            byte = os.read(sys.stdin.fileno(), 1)
-        except (OSError, ValueError):
-            self._hears = False  # no keyboard here
-            return
-        self._hears = bool(byte)
-        self._typed += byte
-        if byte in (b"\n", b"") and self._typed:
-            line, self._typed = self._typed.decode(errors="replace"), b""
-            answer = self._heard(" ".join(clean(line)).strip())
-            if answer:
-                print(filled(encodable(answer, sys.stdout), sys.stdout), flush=True)
-            if not self._over():
-                self._prompt()
+    def step(self) -> list[str]:
+        """Take over what was saved in the file of remarks, and say what is to be said to it; the clock runs."""
+        self._watch = self._watch or Stopwatch(self.held)
+        self._watch.tick()
+        if self.held.left <= 0:
+            self.held.end = End.TIME
+        said = self._look()
+        if time.monotonic() - self._beat > HEARTBEAT:
+            self._beat = time.monotonic()
+            self.held.save()
+        return said
 
-    def _heard(self, line: str) -> str:
-        """What is said to a line that was typed."""
+    def stop(self) -> None:
+        """Stop the clock, and keep how far it has come."""
+        if self._watch:
+            self._watch.tick()
+        self.held.save()
+
+    def hear(self, line: str) -> str:
+        """What is said to a line that was typed: a remark, or a word that ends the reading."""
         word, _, rest = line.partition(" ")
         word = word.lower()
         if not line:
             return ""
         if word in (REJECT, ACCEPT, DONE) and word in self.words:
-            answer = self._remark(rest.strip()) if rest.strip() else ""
+            answer = self.remark(rest.strip()) if rest.strip() else ""
             refused = bool(rest.strip()) and not answer.startswith("noted")
-            return answer if refused else self._decide(word)
+            return answer if refused else self.decide(word)
         if line.lower() in ("q", "quit"):
             self.held.end = End.ENDED
             return ""
-        if word == "show" and (not rest or rest.strip().isdigit()):
-            show(changed_lines(self.held), int(rest) if rest else 1, SCREENFUL if rest else None)
-            return ""
-        return self._remark(line)
+        return self.remark(line)
 
-    def _remark(self, line: str) -> str:
+    def remark(self, line: str) -> str:
         """Keep a remark, or take one back."""
         match = REMARK.fullmatch(line)
         if not match:
@@ -185,7 +133,7 @@ class Reader:
         self.held.save()
         return f"noted: line {number}."
 
-    def _decide(self, word: str) -> str:
+    def decide(self, word: str) -> str:
         """End the reading; who rejects says why."""
         if word == REJECT and not remarks(self.held):
             return "say which line is wrong and why: `LINE: reason`, then `reject`."
@@ -194,51 +142,21 @@ class Reader:
         self.held.save()
         return ""
 
-    def _look(self) -> None:
+    def _look(self) -> list[str]:
         """Take over what was saved in the file of remarks."""
         content = self._saves.new()
         if content is None:
-            return
+            return []
         text = content.decode("utf-8", "replace")
         found = _parsed(text)
         told = "" if found == self._written else f"{NOTES}: {len(found)} remark{'s' * (len(found) != 1)}."
         self._written = found
         words = {line.strip().lower() for line in text.splitlines()}
         word = next((word for word in self.words if word in words), "")
-        said = self._decide(word) if word else ""
-        for line in filter(None, [told, said]):
-            print(filled(f"\n{line}", sys.stdout), flush=True)
-        if (told or said) and not self._over():
-            self._prompt()
-
-    def _prompt(self) -> None:
-        if sys.stdin.isatty() and sys.stdout.isatty():
-            count = len(remarks(self.held))
-            print(f"{clock(self.held.left)} left · {count} remark{'s' * (count != 1)} > ", end="", flush=True)
+        return [*filter(None, [told, self.decide(word) if word else ""])]
 
 
 def changed_lines(held: TimedSession) -> list[Line]:
     """The lines of the change, numbered as the new program's are."""
     assert held.change is not None
     return change(held.change.before, held.handed_out[held.katas[0]])
-
-
-def show(lines: list[Line], first: int = 1, most: int | None = None) -> None:
-    """Print numbered lines of a change, from the one of this number on; wide ones go on below themselves."""
-    start = next((n for n, (number, _, _) in enumerate(lines) if number and number >= first), 0) if first > 1 else 0
-    lines = lines[start : None if most is None else start + most]
-    plain = not sys.stdout.isatty()
-    width = None if plain else shutil.get_terminal_size().columns
-    rows = [
-        row
-        for number, sign, text in lines
-        for row in wrap(f"{number or '':>4} ", [(f"{sign} {text}".rstrip(), STYLES.get(sign, ""))], width)
-    ]
-    if plain:
-        text = "\n".join("".join(part for part, _ in row).rstrip() for row in rows)
-        print(encodable(text, sys.stdout), flush=True)
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    Console(highlight=False).print(Text("\n").join(Text.assemble(*row) for row in rows), soft_wrap=True)

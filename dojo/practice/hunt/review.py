@@ -6,6 +6,7 @@ import argparse
 import random
 import sys
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dojo.content import catalog, proofs
@@ -17,14 +18,16 @@ from dojo.practice.hunt import bug_hunt, findings, reading, refactoring
 from dojo.practice.hunt.planting import Wish, choose, planted, program
 from dojo.practice.hunt.reading import DONE
 from dojo.practice.interview import mock, timed_session
+from dojo.practice.interview.runner import TerminalDesk
 from dojo.practice.interview.status_line import clock
 from dojo.practice.interview.timed_session import Change, End, TimedSession
 from dojo.verdict.screen.text import told_while
 
 if TYPE_CHECKING:
     from dojo.judge.fork_server import ForkServer
-    from dojo.practice.hunt.findings import Findings, Planted
+    from dojo.practice.hunt.findings import Findings
     from dojo.practice.hunt.reading import Remark
+    from dojo.practice.interview.session_loop import Desk
 
 MINUTES = 15.0
 FEWEST, MOST = 2, 4  # bugs
@@ -35,7 +38,7 @@ ENDS = "`done` ends the review."
 def main(args: argparse.Namespace) -> int:
     """Hold a review; returns 0 when every bug was found, without a false alarm."""
     if args.resume is not None:
-        return hold(mock.resumed("review", args.resume), args)
+        return hold(mock.resumed("review", args.resume), TerminalDesk(not args.no_record), tell)
     seed = fresh_seed(args.seed)
     if args.random:
         kata = refactoring.by_chance(refactoring.pull_requests, seed)
@@ -55,7 +58,9 @@ def main(args: argparse.Namespace) -> int:
     finally:
         server.close()
     print(f"Seed {seed} plants the same again.")
-    return hold(held, args)
+    if args.prepare:
+        return timed_session.prepared(held.folder)
+    return hold(held, TerminalDesk(not args.no_record), tell)
 
 
 def begin(kata: Kata, seed: int, minutes: float | None, server: ForkServer) -> TimedSession:
@@ -92,39 +97,42 @@ def requested(kata: Kata, seed: int, server: ForkServer) -> tuple[str, str, list
     )
 
 
-def hold(held: TimedSession, args: argparse.Namespace) -> int:
+def hold(held: TimedSession, desk: Desk, conclude: Callable[[TimedSession, Findings], None]) -> int:
     """Hold a review: show the change, hear remarks, and tell what was found."""
-    (name,) = held.katas
-    kata = catalog.katas()[name]
-    if not args.no_record:
+    kata = catalog.katas()[held.katas[0]]
+    if desk.recorded:
         progress.note_solution(kata)
-    if held.end is End.OPEN:
-        reading.present(held, "a pull request", ABOUT, ENDS)
-        if not reading.Reader(held, [DONE]).run():
-            return mock.cut_off([held], held)
-    bugs, remarks = findings.of(held), reading.remarks(held)
-    result = findings.matched(remarks, bugs)
-    solved = not result.missed and not result.false_alarms
-    if not args.no_record:
-        record(held, remarks, result, solved)
-    tell(held, kata, bugs, result)
-    held.concluded = True
-    held.save()
+    with timed_session.alone(held):
+        if held.end is End.OPEN and not desk.read(reading.Reading(held, [DONE]), "a pull request", ABOUT, ENDS):
+            return desk.cut_off([held], held)
+        remarks = reading.remarks(held)
+        result = findings.matched(remarks, findings.of(held))
+        solved = not result.missed and not result.false_alarms
+        if desk.recorded:
+            record(held, remarks, result, solved)
+        conclude(held, result)
+        held.concluded = True
+        held.save()
     return 0 if solved else 1
 
 
-def tell(held: TimedSession, kata: Kata, bugs: list[Planted], result: Findings) -> None:
+def tell(held: TimedSession, result: Findings) -> None:
     """Print the scorecard, and every bug with the diff that mends it."""
+    kata = catalog.katas()[held.katas[0]]
+    print()
+    findings.card(f"{kata.title} ({kata.name}), a review", rows(held, result))
+    findings.tell(findings.of(held), result)
+
+
+def rows(held: TimedSession, result: Findings) -> dict[str, str]:
+    """What the scorecard says, by labels."""
     end = "" if held.change and held.change.word else f", {held.end}"
-    rows = {
-        "found": f"{len(result.found)} of {len(bugs)}",
+    return {
+        "found": f"{len(result.found)} of {len(result.found) + len(result.missed)}",
         "missed": str(len(result.missed)),
         "false alarms": str(len(result.false_alarms)),
         "time": f"{clock(held.spent)} of {clock(held.seconds)}{end}",
     }
-    print()
-    findings.card(f"{kata.title} ({kata.name}), a review", rows)
-    findings.tell(bugs, result)
 
 
 def record(held: TimedSession, remarks: list[Remark], result: Findings, solved: bool) -> None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from dojo.content import catalog, master
 from dojo.content.catalog import Kata, Trouble, typed
-from dojo.grading.options import fresh_seed
 from dojo.practice import progress
 from dojo.practice.database import Unreadable
 from dojo.practice.interview import ladder, mock, scorecard, timed_session
+from dojo.practice.interview.runner import TerminalDesk
 from dojo.practice.interview.status_line import clock
 from dojo.practice.interview.timed_session import DRILL, End, TimedSession
 from dojo.practice.schedule import drills, plans
@@ -21,16 +21,17 @@ from dojo.verdict.screen.text import filled
 from dojo.verdict.types import SOLVED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from dojo.practice.interview.mock import Conclude
+    from dojo.practice.interview.session_loop import Desk
     from dojo.practice.schedule.standing import Standing
+    from dojo.verdict.types import Verdict
 
 
 def main(args: argparse.Namespace) -> int:
     """Hold a drill; returns 0 when it ends right."""
-    from dojo.grading.resident import ResidentGrader
-    from dojo.verdict.screen.terminal import Screen
-
     if args.resume is not None:
         held = mock.resumed(DRILL, args.resume)
     else:
@@ -38,14 +39,29 @@ def main(args: argparse.Namespace) -> int:
         if why:
             print(filled(f"{kata.name}: {why}", sys.stdout))
         held = begin(kata, 60.0 * (args.minutes or drills.minutes(kata)))
-    if held.end is End.OPEN:
-        with ResidentGrader(fresh_seed()) as grader:
-            if mock.write_code(held, args, grader, Screen(sys.stdout)) is None:
-                return mock.cut_off([held], held)
-    held.concluded = True
-    held.save()
-    print(filled(told(held), sys.stdout))
+        if args.prepare:
+            return timed_session.prepared(held.folder)
+    return hold(held, TerminalDesk(recorded=not args.no_record), conclude)
+
+
+def hold(held: TimedSession, desk: Desk, conclude: Conclude) -> int:
+    """Hold a drill, or what is left of it."""
+    final: dict[str, Verdict] | None = {}
+    with timed_session.alone(held):
+        if held.end is End.OPEN:
+            with desk.grader() as grader:
+                final = mock.write_code(held, desk, grader)
+            if final is None:
+                return desk.cut_off([held], held)
+        held.concluded = True
+        held.save()
+        conclude([held], final)
     return 0 if solved(held) else 1
+
+
+def conclude(rounds: Sequence[TimedSession], final: dict[str, Verdict]) -> None:
+    """Say how it went."""
+    print(filled(told(rounds[0]), sys.stdout))
 
 
 def named(word: str) -> tuple[Kata, str]:

@@ -121,6 +121,16 @@ def remarks(held: TimedSession, kata: Kata) -> list[Remark]:
     return [each for each in found if each.key not in held.remarked]
 
 
+def hints_taken(held: TimedSession) -> list[tuple[str, str]]:
+    """The hints that a session has given, each with what it is about, in Markdown."""
+    kata = of(held)
+    if not kata:
+        known = catalog.katas()
+        return [(name, text) for name, count in held.hints.items() for text in master.hints(known[name])[:count]]
+    opened = stages.of(kata)[: held.stage]
+    return [(f"stage {s.number}", text) for s in opened for text in s.hints[: held.hinted.get(str(s.number), 0)]]
+
+
 def prompt(kata: Kata, stage: Stage) -> str:
     """What the interviewer says as a stage opens, in Markdown."""
     return stage.prompt if stage.number > 1 else f"{master.scenario(kata)}\n\n{stage.prompt}"

@@ -8,6 +8,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,31 +19,29 @@ from dojo.grading.options import fresh_seed, read
 from dojo.practice import history, progress
 from dojo.practice.database import HINT, Help
 from dojo.practice.interview import inquiries, ladder, questions, scorecard, stage_card, timed_session
-from dojo.practice.interview.runner import Runner, run_until_deadline
-from dojo.practice.interview.status_line import keys, spoken
+from dojo.practice.interview.runner import TerminalDesk
+from dojo.practice.interview.session_loop import SessionLoop
+from dojo.practice.interview.status_line import spoken
 from dojo.practice.interview.timed_session import End, TimedSession
 from dojo.verdict.screen.text import encodable, filled
 from dojo.verdict.types import PASSED, SOLVED
 
 if TYPE_CHECKING:
-    from dojo.grading.resident import ResidentGrader
-    from dojo.verdict.screen.terminal import Screen
+    from dojo.practice.interview.session_loop import Desk, Grader
     from dojo.verdict.types import Verdict
 
+Conclude = Callable[[Sequence[TimedSession], "dict[str, Verdict]"], None]  # tells how it went
 LOOP_MINUTES = 60.0
 TRIES, FULL = 200, 0.9  # ways of filling the minutes of a loop; one is taken that is nearly as full as the fullest
-SILENT = (
-    "Every save runs your file and shows what it prints or raises; the verdict comes at the end. Under "
-    '`if __name__ == "__main__":` you may assert what you know, the example for instance.'
-)
 
 
 def main(args: argparse.Namespace) -> int:
     """Hold a mock interview; returns 0 when everything passed."""
     if args.explain:
         return explain(args)
+    desk = TerminalDesk(recorded=not args.no_record)
     if args.resume is not None:
-        return hold_rounds(rounds_to_resume(args.resume), args)
+        return hold_rounds(rounds_to_resume(args.resume), desk, conclude)
     if args.track:
         minutes = args.minutes or LOOP_MINUTES
         katas = loop(args.track, minutes, args.level, args.seed)
@@ -52,12 +51,15 @@ def main(args: argparse.Namespace) -> int:
             begin([kata], seconds, args, folder / f"{number}-{kata.name}")
             for number, (kata, seconds) in enumerate(shares.items(), 1)
         ]
+        if args.prepare:
+            return timed_session.prepared(folder)
         count = "One round" if len(katas) == 1 else f"{len(katas)} rounds"
         print(f"{count}, {spoken(60.0 * minutes)} of code in all; no clock runs in questions and breaks:")
         print("".join(f"\n  {number}. {kata.title}, {spoken(shares[kata])}" for number, kata in enumerate(katas, 1)))
-        return hold_rounds(rounds, args)
+        return hold_rounds(rounds, desk, conclude)
     katas = chosen(args)
-    return hold_rounds([begin(katas, 60.0 * (args.minutes or total(katas)), args)], args)
+    held = begin(katas, 60.0 * (args.minutes or total(katas)), args)
+    return timed_session.prepared(held.folder) if args.prepare else hold_rounds([held], desk, conclude)
 
 
 def begin(katas: list[Kata], seconds: float, args: argparse.Namespace, folder: Path | None = None) -> TimedSession:
@@ -150,25 +152,33 @@ def rounds_to_resume(word: str) -> list[TimedSession]:
     return rounds
 
 
-def hold_rounds(rounds: Sequence[TimedSession], args: argparse.Namespace) -> int:
-    """Hold what is left of a mock, round by round, then print the verdicts and the scorecards."""
-    from dojo.grading.resident import ResidentGrader
+def hold_rounds(rounds: Sequence[TimedSession], desk: Desk, conclude: Conclude) -> int:
+    """Hold what is left of a mock, round by round, then tell the verdicts and the scorecards."""
+    final: dict[str, Verdict] = {}
+    with timed_session.alone(rounds[0]), desk.grader() as grader:
+        for number, held in enumerate(rounds, 1):
+            if held.end is End.OPEN:
+                if final and not desk.rest(number, rounds):
+                    return desk.cut_off(rounds, held)
+                verdicts = write_code(held, desk, grader)
+                if verdicts is None:
+                    return desk.cut_off(rounds, held)
+                final |= verdicts
+            questions.after_the_code(held, desk)
+        for held in rounds:  # some may have been held before this mock was resumed
+            final |= grade_once_more(held, grader, [name for name in held.katas if name not in final], desk.say)
+        conclude(rounds, final)
+        for held in rounds:
+            held.concluded = True
+            held.save()
+    return 0 if final and all(verdict.verdict == "passed" for verdict in final.values()) else 1
+
+
+def conclude(rounds: Sequence[TimedSession], final: dict[str, Verdict]) -> None:
+    """Print the verdicts, the scorecards and the answers of a mock."""
     from dojo.verdict.screen.terminal import Screen
 
     screen = Screen(sys.stdout)
-    final: dict[str, Verdict] = {}
-    with ResidentGrader(fresh_seed()) as grader:
-        for number, held in enumerate(rounds, 1):
-            if held.end is End.OPEN:
-                if final and not rest(number, rounds):
-                    return cut_off(rounds, held)
-                verdicts = write_code(held, args, grader, screen)
-                if verdicts is None:
-                    return cut_off(rounds, held)
-                final |= verdicts
-            questions.after_the_code(held, screen, recorded=not args.no_record)
-        for held in rounds:  # some may have been held before this mock was resumed
-            final |= grade_once_more(held, grader, [name for name in held.katas if name not in final])
     for held in rounds:
         for verdict in (final[name] for name in held.katas if name in final):
             screen.verdict(verdict) if held.silent else screen.failures(verdict)
@@ -178,77 +188,52 @@ def hold_rounds(rounds: Sequence[TimedSession], args: argparse.Namespace) -> int
         else:
             scorecard.show(held, final)
         questions.show_answers(held, screen)
-        held.concluded = True
-        held.save()
     asked = [name for held in rounds for name in held.katas]
     again, upcoming = typed(" ".join(["quiz", *asked])), typed("next")
     print(filled(f"`{again}` asks the questions again; `{upcoming}` says when they are due.", sys.stdout))
-    return 0 if final and all(verdict.verdict == "passed" for verdict in final.values()) else 1
 
 
 def hold(
-    held: TimedSession,
-    args: argparse.Namespace,
-    conclude: Callable[[TimedSession, dict[str, Verdict]], None],
-    started: ResidentGrader | None = None,
+    held: TimedSession, desk: Desk, conclude: Conclude, started: AbstractContextManager[Grader] | None = None
 ) -> int:
     """Hold a hunt, with a grader that has started if there is one: ask, run the clock, grade once more, conclude."""
-    from dojo.grading.resident import ResidentGrader
-    from dojo.verdict.screen.terminal import Screen
-
-    screen = Screen(sys.stdout)
-    if not args.no_record:
+    if desk.recorded:
         for name in held.katas:  # a hunt hands over the solution
             progress.note_solution(catalog.katas()[name])
     # In a hunt the name of the mistake is the answer.
-    with started or ResidentGrader(fresh_seed(), diagnose=False) as grader:
-        final = write_code(held, args, grader, screen)
-    if final is None:
-        return cut_off([held], held)
-    for verdict in final.values():
-        screen.failures(verdict)
-    conclude(held, final)
-    held.concluded = True
-    held.save()
+    with started or desk.grader(diagnose=False) as grader, timed_session.alone(held):
+        final = write_code(held, desk, grader)
+        if final is None:
+            return desk.cut_off([held], held)
+        conclude([held], final)
+        held.concluded = True
+        held.save()
     return 0 if final and all(verdict.verdict == "passed" for verdict in final.values()) else 1
 
 
-def write_code(
-    held: TimedSession, args: argparse.Namespace, grader: ResidentGrader, screen: Screen
-) -> dict[str, Verdict] | None:
+def write_code(held: TimedSession, desk: Desk, grader: Grader) -> dict[str, Verdict] | None:
     """Say what is asked, run the clock, grade once more and record it; None when it was interrupted."""
-    known = catalog.katas()
-    for name in held.katas if held.change is None else ():  # who has judged a change knows what is asked
-        kata = known[name]
-        print(filled(f"\n{kata.title}: {held.asks(name)} {kata.say(held.path(name))}\n", sys.stdout), flush=True)
-        staged = ladder.of(held)
-        if staged:
-            ladder.caught_up(held, staged)
-        screen.markdown(ladder.prompt(staged, ladder.stage_of(held, staged)) if staged else master.ask(kata))
-    runner = Runner(held, grader, screen)
-    files = " and ".join(known[name].say(held.path(name)) for name in held.katas)
-    grading = SILENT if held.silent else f"Every save of {files} is graded."
-    asking = " Type a question to ask the interviewer." if held.kind == "mock" and held.can_ask else ""
-    print(filled(f"\n{spoken(held.left)} from now. {grading}{asking}\n{keys(held)}\n", sys.stdout), flush=True)
-    end = run_until_deadline(runner)
-    if not args.no_record:
+    if held.change is None and (staged := ladder.of(held)):
+        ladder.caught_up(held, staged)
+    desk.hand_out(held)
+    end = desk.run(SessionLoop(held, grader, desk))
+    if desk.recorded:
         taken = [(name, number) for name, count in held.hints.items() for number in range(1, count + 1)]
         progress.note(Help(time.time(), name, HINT, number) for name, number in taken)
     if end is End.OPEN:
         return None
-    return grade_and_record(held, args, grader)
+    return grade_and_record(held, desk, grader)
 
 
-def grade_and_record(held: TimedSession, args: argparse.Namespace, grader: ResidentGrader) -> dict[str, Verdict]:
+def grade_and_record(held: TimedSession, desk: Desk, grader: Grader) -> dict[str, Verdict]:
     """Grade what was saved last once more, and record it: of a judged change as solved if it was judged rightly."""
-    why = "it is right" if held.kind == timed_session.DRILL and held.end is End.SOLVED else held.end
-    print(f"\n{why}. The last saved files are graded once more, with fresh inputs.\n", flush=True)
-    final = grade_once_more(held, grader, held.katas)
+    desk.over(held, "it is right" if held.kind == timed_session.DRILL and held.end is End.SOLVED else held.end)
+    final = grade_once_more(held, grader, held.katas, desk.say)
     for name, verdict in final.items():
         if verdict.verdict != "empty":
             held.note(name, verdict, held.spent)
     held.save()
-    if not args.no_record:
+    if desk.recorded:
         for name, verdict in final.items():
             solving = (PASSED,) if held.kind == "hunt" else SOLVED  # a bug may leave the core tier whole
             solved = scorecard.first((e for e in held.events if e.kata == name), solving)
@@ -259,14 +244,16 @@ def grade_and_record(held: TimedSession, args: argparse.Namespace, grader: Resid
     return final
 
 
-def grade_once_more(held: TimedSession, grader: ResidentGrader, names: Sequence[str]) -> dict[str, Verdict]:
+def grade_once_more(
+    held: TimedSession, grader: Grader, names: Sequence[str], say: Callable[[str], None]
+) -> dict[str, Verdict]:
     """The last saved attempts with fresh inputs: what the scorecard rests on."""
     final = {}
     for name in names:
         try:
             entry = held.entry(name)
         except Trouble as trouble:
-            print(f"dojo: {trouble}")
+            say(f"dojo: {trouble}")
             continue
         stage = held.stage or None
         final[name] = grader.grade(entry, replace(grader.options, seed=fresh_seed(), stage=stage))
@@ -287,32 +274,6 @@ def ask(question: str, folder: Path | None) -> int:
     return 0
 
 
-def rest(number: int, rounds: Sequence[TimedSession]) -> bool:
-    """The break before a round, in which no clock runs; whether the mock goes on."""
-    upcoming = rounds[number - 1]
-    titles = " and ".join(catalog.katas()[name].title for name in upcoming.katas)
-    print(f"{' Break ':─^72}\n" if _unicode() else f"{' Break ':-^72}\n")
-    print(f"Round {number - 1} of {len(rounds)} is over. The clock stands still: get up, drink something.")
-    print(f"Next: {titles}, {spoken(upcoming.left)}.\n", flush=True)
-    try:
-        input("Enter goes on, Ctrl-C goes on another day: " if sys.stdin.isatty() else "")
-    except EOFError:
-        pass  # nobody is there to wait for
-    except KeyboardInterrupt:
-        print()
-        return False
-    return True
-
-
-def cut_off(rounds: Sequence[TimedSession], held: TimedSession) -> int:
-    """Say how to go on, and return the exit status."""
-    kata = catalog.katas()[held.katas[0]]
-    folder = kata.say(held.folder.parent if len(rounds) > 1 else held.folder)
-    on = typed(f"{held.kind} --resume {folder}")
-    print(filled(f"interrupted with {spoken(held.left)} left: `{on}` goes on.", sys.stdout))
-    return 1
-
-
 def explain(args: argparse.Namespace) -> int:
     """Print what an interviewer asks next about these katas."""
     from dojo.verdict.screen.terminal import Screen
@@ -324,7 +285,3 @@ def explain(args: argparse.Namespace) -> int:
         Screen(sys.stdout).markdown(master.follow_ups(kata))
         print(flush=True)
     return 0
-
-
-def _unicode() -> bool:
-    return (sys.stdout.encoding or "").lower().startswith("utf")

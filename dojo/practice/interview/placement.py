@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -11,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from dojo.content import catalog
 from dojo.content.catalog import Kata, Trouble, typed
-from dojo.grading.options import fresh_seed
 from dojo.practice import progress
 from dojo.practice.interview import drill, mock, timed_session
+from dojo.practice.interview.runner import TerminalDesk
 from dojo.practice.interview.timed_session import End, TimedSession
 from dojo.practice.schedule.asked import most_asked_first, weight
 from dojo.practice.schedule.making import LADDERS
@@ -60,15 +59,11 @@ def known(root: Path = catalog.ROOT) -> set[str]:
 
 def hold(target: str = "all") -> bool:
     """Hold a placement, or go on with the one that was left; whether it came to its end."""
-    from dojo.grading.resident import ResidentGrader
-    from dojo.verdict.screen.terminal import Screen
-
-    rounds = _left_open() or _begin(target)
-    args, screen = argparse.Namespace(no_record=False), Screen(sys.stdout)
+    rounds, desk = _left_open() or _begin(target), TerminalDesk()
     time = f"{_left(rounds) / 60:.0f} minutes for {len(rounds)} drills, the easiest first: write what you know."
     leave = f"Ctrl-C leaves it and keeps what was found; `{typed('plan --place')}` goes on."
     print(filled(f"{time} `q` goes on to the next one. {leave}", sys.stdout))
-    with suppress(KeyboardInterrupt), ResidentGrader(fresh_seed()) as grader:
+    with suppress(KeyboardInterrupt), desk.grader() as grader:
         for number, held in enumerate(rounds, 1):
             if held.end is not End.OPEN:
                 continue
@@ -76,7 +71,7 @@ def hold(target: str = "all") -> bool:
             if not held.left:
                 break
             print(f"\nDrill {number} of {len(rounds)}, level {catalog.katas()[held.katas[0]].level}.", flush=True)
-            if mock.write_code(held, args, grader, screen) is None:
+            if mock.write_code(held, desk, grader) is None:
                 return False
             held.concluded = True
             held.save()

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dojo.content import catalog, files, master, numbers
@@ -18,6 +19,7 @@ from dojo.practice.schedule import repetition
 from dojo.verdict.screen.text import encodable, filled
 
 if TYPE_CHECKING:
+    from dojo.practice.interview.session_loop import Desk
     from dojo.practice.interview.timed_session import TimedSession
     from dojo.practice.schedule.repetition import QuestionCard
     from dojo.verdict.screen.terminal import Screen
@@ -30,8 +32,31 @@ SCALE = ", ".join(f"{number} {word}" for number, word in enumerate(RATINGS, 1))
 NO_TERMINAL = "no questions: nobody can be asked, for standard input is no terminal"
 
 
-def after_the_code(held: TimedSession, screen: Screen, recorded: bool) -> None:
+def after_the_code(held: TimedSession, desk: Desk) -> None:
     """Ask about the katas of a mock what has not been asked in it yet; each answer is kept as it comes."""
+    waiting = to_ask(held)
+    if not waiting:
+        return
+    if not desk.hears:
+        desk.say(f"{NO_TERMINAL}; `{typed(f'quiz {held.katas[0]}')}` asks them on one.\n")
+        return
+
+    def keep(card: QuestionCard, answer: Answer | None) -> None:
+        held.ratings[card.kata.name][card.question.text] = answer.rating if answer else SKIPPED
+        if answer:
+            held.answers.setdefault(card.kata.name, {})[card.question.text] = answer.text
+        held.save()
+        if answer and desk.recorded:
+            remember(answer)
+
+    ask(waiting, keep, desk.question, say=desk.say)
+    for asked in held.ratings.values():
+        asked |= {text: LEFT for text, rating in asked.items() if not rating}
+    held.save()
+
+
+def to_ask(held: TimedSession) -> list[QuestionCard]:
+    """The questions of a mock that are not answered yet; which they are is drawn once."""
     katas = [catalog.katas()[name] for name in held.katas]
     try:
         answers = database.answers()
@@ -41,36 +66,25 @@ def after_the_code(held: TimedSession, screen: Screen, recorded: bool) -> None:
     for kata in katas:
         mine = [card for card in cards if card.kata is kata]
         held.ratings.setdefault(kata.name, {card.question.text: "" for card in chosen(mine, COUNT[kata.level])})
-    waiting = [card for card in cards if held.ratings[card.kata.name].get(card.question.text) == ""]
-    if not waiting:
-        return
-    if not sys.stdin.isatty():
-        print(f"{NO_TERMINAL}; `{typed(f'quiz {held.katas[0]}')}` asks them on one.\n", flush=True)
-        return
-
-    def keep(card: QuestionCard, answer: Answer | None) -> None:
-        held.ratings[card.kata.name][card.question.text] = answer.rating if answer else SKIPPED
-        if answer:
-            held.answers.setdefault(card.kata.name, {})[card.question.text] = answer.text
-        held.save()
-        if answer and recorded:
-            remember(answer)
-
-    ask(waiting, keep, screen)
-    for asked in held.ratings.values():
-        asked |= {text: LEFT for text, rating in asked.items() if not rating}
-    held.save()
+    return [card for card in cards if held.ratings[card.kata.name].get(card.question.text) == ""]
 
 
 def show_answers(held: TimedSession, screen: Screen) -> None:
-    """Show what was typed beside the points of a good answer, and keep all that was answered in the mock's folder."""
-    whole, typed_alone = transcript(held), transcript(held, aloud=False)
-    if typed_alone:
+    """Show what was typed beside the points of a good answer, and where all that was answered is kept."""
+    if typed_alone := transcript(held, aloud=False):
         screen.markdown(f"## What you answered, and the key points\n\n{typed_alone}")
-    if whole:
-        path = held.folder / ANSWERS
-        files.write_atomic(path, f"# Questions and answers\n\n{whole}\n")
+    if path := keep_answers(held):
         print(filled(f"\nAnswers and key points are kept in {catalog.katas()[held.katas[0]].say(path)}.\n", sys.stdout))
+
+
+def keep_answers(held: TimedSession) -> Path | None:
+    """Write all that was answered into the mock's folder; None where nothing was."""
+    whole = transcript(held)
+    if not whole:
+        return None
+    path = held.folder / ANSWERS
+    files.write_atomic(path, f"# Questions and answers\n\n{whole}\n")
+    return path
 
 
 def transcript(held: TimedSession, aloud: bool = True) -> str:
@@ -97,11 +111,37 @@ def chosen(cards: Sequence[QuestionCard], count: int) -> list[QuestionCard]:
     return sorted(mixed[:count], key=cards.index)
 
 
+class Posed:
+    """A question as it is put now: where its answer is a number its settings are drawn."""
+
+    def __init__(self, card: QuestionCard) -> None:
+        self.card, self.number = card, card.question.number
+        drawn = self.number.settings.items() if self.number else ()
+        self.settings = {name: random.choice(values) for name, values in drawn}
+        self.text = numbers.asked(card.question.text, self.settings)  # in Markdown
+        unit = self.number.unit if self.number else ""
+        self.how = f"Type a number{unit and f' of {unit}'}" if self.number else "Answer aloud, or type it here"
+        points = "\n".join(f"- {point}" for point in card.question.points)
+        self.points = f"{points}\n\n*Source:* {card.question.source}"
+        self.typed, self._asked, self._seconds = "", time.time(), 0.0
+
+    def show(self, typed: str) -> str:
+        """Take what was typed, before the points are shown; returns how a number stands to the right one."""
+        self._seconds = time.time() - self._asked
+        self.typed = _compared(self.number, self.settings, typed) if self.number else typed
+        return self.typed if self.number else ""
+
+    def rated(self, word: str) -> Answer:
+        """The answer, as its user rates it."""
+        return Answer(self._asked, self.card.kata.name, self.card.question.text, word, self._seconds, self.typed)
+
+
 def ask(
     cards: Sequence[QuestionCard],
     keep: Callable[[QuestionCard, Answer | None], None],
-    screen: Screen,
+    pose: Callable[[Posed, int, int], Answer | None],
     seconds: float = math.inf,
+    say: Callable[[str], None] = print,
 ) -> None:
     """Ask in this order and hand each answer over as it comes, None for a question that was skipped.
 
@@ -112,36 +152,29 @@ def ask(
         for number, card in enumerate(cards, 1):
             if time.monotonic() - started > seconds:
                 left = len(cards) - number + 1
-                print(f"{left} more {'is' if left == 1 else 'are'} left for the next time.")
+                say(f"{left} more {'is' if left == 1 else 'are'} left for the next time.")
                 break
-            of = "" if seconds < math.inf else f" of {len(cards)}"
-            print(encodable(f"Question {number}{of} · {card.kata.title}\n", sys.stdout), flush=True)
-            keep(card, _one(card, screen))
+            keep(card, pose(Posed(card), number, 0 if seconds < math.inf else len(cards)))
     except (KeyboardInterrupt, EOFError):
-        print("\nThe rest is left; what you have rated is kept.")
-    print(flush=True)
+        say("\nThe rest is left; what you have rated is kept.")
+    say("")
 
 
-def _one(card: QuestionCard, screen: Screen) -> Answer | None:
-    """Ask one question, show the points of a good answer, and take the rating.
+def at_terminal(posed: Posed, number: int, count: int, screen: Screen) -> Answer | None:
+    """Ask one question, show the points of a good answer, and take the rating; `count` is how many there are, if told.
 
-    Where the answer is a number its settings are drawn, and what was typed is compared.
+    What was typed for a number is compared.
     """
-    number = card.question.number
-    settings = {name: random.choice(values) for name, values in number.settings.items()} if number else {}
-    screen.markdown(f"**{numbers.asked(card.question.text, settings)}**")
-    asked = time.time()
-    how = f"Type a number{number.unit and f' of {number.unit}'}" if number else "Answer aloud, or type it here"
-    typed = input(f"\n{how}. Enter shows the points, s skips.\n> ").strip()
+    of = f" of {count}" if count else ""
+    print(encodable(f"Question {number}{of} · {posed.card.kata.title}\n", sys.stdout), flush=True)
+    screen.markdown(f"**{posed.text}**")
+    typed = input(f"\n{posed.how}. Enter shows the points, s skips.\n> ").strip()
     if typed.lower() in ("s", "skip"):
         print()
         return None
-    seconds = time.time() - asked
-    if number:
-        typed = _compared(number, settings, typed)
-        print("\n" + filled(encodable(typed, sys.stdout), sys.stdout))
-    points = "\n".join(f"- {point}" for point in card.question.points)
-    screen.markdown(f"{points}\n\n*Source:* {card.question.source}")
+    if compared := posed.show(typed):
+        print("\n" + filled(encodable(compared, sys.stdout), sys.stdout))
+    screen.markdown(posed.points)
     while True:
         word = input(f"\nHow well did you know it? {SCALE}, s skip: ").strip().lower()
         if word in ("s", "skip"):
@@ -149,7 +182,7 @@ def _one(card: QuestionCard, screen: Screen) -> Answer | None:
             return None
         if word in WORDS:
             print()
-            return Answer(asked, card.kata.name, card.question.text, WORDS[word], seconds, typed)
+            return posed.rated(WORDS[word])
         print(f"'{word}' is none of {SCALE}.")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from datetime import UTC, datetime
+from functools import partial
 
 from dojo.content import catalog
 from dojo.content.catalog import Trouble, typed
@@ -38,7 +39,9 @@ def main(args: argparse.Namespace) -> int:
             if not args.no_record:
                 questions.remember(answer)
 
-    questions.ask(asked, keep, Screen(sys.stdout), 60.0 * args.minutes)
+    screen = Screen(sys.stdout)
+    pose = partial(questions.at_terminal, screen=screen)
+    questions.ask(asked, keep, pose, 60.0 * args.minutes)
     print(_summed_up(given))
     return 0
 

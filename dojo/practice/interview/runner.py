@@ -1,6 +1,6 @@
-"""Runs a timed session: files are watched, saves graded, keys heard.
+"""Holds sessions in a terminal: what happens is printed, and what is typed is heard.
 
-It runs as the one test of this module, `test_session`, and pytest-timeout ends it at the deadline.
+The time to write code runs as the one test of this module, `test_session`, and pytest-timeout ends it at the deadline.
 """
 
 from __future__ import annotations
@@ -8,216 +8,182 @@ from __future__ import annotations
 import select
 import shutil
 import sys
-import time
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dojo.content import catalog, master
-from dojo.content.catalog import Trouble
-from dojo.practice.interview import inquiries, ladder
-from dojo.practice.interview.status_line import clock, status
+from dojo.content.catalog import typed
+from dojo.grading.options import fresh_seed
+from dojo.practice.interview import ladder, questions
+from dojo.practice.interview.status_line import clock, keys, spoken, status
 from dojo.practice.interview.timed_session import End, TimedSession
 from dojo.verdict.screen.text import clean, encodable, filled
 
 if TYPE_CHECKING:
+    from dojo.content.catalog import Kata
+    from dojo.content.stages import Stage
     from dojo.grading.resident import ResidentGrader
     from dojo.grading.run import ScriptRun
-    from dojo.verdict.screen.terminal import Screen
-    from dojo.verdict.types import Verdict
+    from dojo.practice.database import Answer
+    from dojo.practice.hunt.reading import Reading
+    from dojo.practice.interview.questions import Posed
+    from dojo.practice.interview.session_loop import SessionLoop
+    from dojo.verdict.types import Check, Verdict
 
 SHOWN = 20  # lines of what a file printed
-HEARTBEAT = 2.0  # seconds between two writings of the state
+SILENT = (
+    "Every save runs your file and shows what it prints or raises; the verdict comes at the end. Under "
+    '`if __name__ == "__main__":` you may assert what you know, the example for instance.'
+)
 
 
-class Runner:
-    """Runs a session: files are watched, saves graded, keys heard, and the clock runs."""
+class TerminalDesk:
+    """A `Desk` at a terminal."""
 
-    def __init__(self, session: TimedSession, grader: ResidentGrader, screen: Screen) -> None:
-        from dojo.content.watcher import Saves
+    def __init__(self, recorded: bool = True) -> None:
+        from dojo.verdict.screen.terminal import Screen
 
-        self.session, self.grader, self.screen = session, grader, screen
-        self.known = {name: catalog.katas()[name] for name in session.katas}
-        self.saves = {name: Saves(session.path(name)) for name in session.katas}
-        self.waiting: dict[str, bytes] = {}
-        self.graded: str | None = None  # what the grader is busy with
-        self.listening = True
-        self._status, self._beat, self._saved, self._unkept = "", 0.0, 0.0, ""
-        self._ladder = ladder.of(session)
-        self._questions, self._answered = Saves(session.folder / inquiries.FILE), len(inquiries.asked(session.folder))
-        for kata in self.known.values():
-            grader.prepare(kata)
+        self.recorded, self.screen = recorded, Screen(sys.stdout)
+        self._listening, self._status = True, ""
 
-    def run(self) -> None:
-        """Go on until everything passes or the user ends it; a test's timeout may end it from outside."""
-        session, started, before = self.session, time.monotonic(), self.session.spent
+    @property
+    def hears(self) -> bool:
+        """Whether standard input is a terminal."""
+        return sys.stdin.isatty()
+
+    def grader(self, diagnose: bool = True) -> ResidentGrader:
+        """A grader of this session's own."""
+        from dojo.grading.resident import ResidentGrader
+
+        return ResidentGrader(fresh_seed(), diagnose=diagnose)
+
+    def hand_out(self, held: TimedSession) -> None:
+        """Say what is asked."""
+        staged = ladder.of(held)
+        for name in held.katas if held.change is None else ():  # who has judged a change knows what is asked
+            kata = catalog.katas()[name]
+            print(filled(f"\n{kata.title}: {held.asks(name)} {kata.say(held.path(name))}\n", sys.stdout), flush=True)
+            self.screen.markdown(ladder.prompt(staged, ladder.stage_of(held, staged)) if staged else master.ask(kata))
+
+    def run(self, loop: SessionLoop) -> End:
+        """Run the clock until everything passes, the time is up or the user ends it or leaves."""
+        held, known = loop.session, loop.known
+        files = " and ".join(known[name].say(held.path(name)) for name in held.katas)
+        grading = SILENT if held.silent else f"Every save of {files} is graded."
+        asking = " Type a question to ask the interviewer." if held.kind == "mock" and held.can_ask else ""
+        print(filled(f"\n{spoken(held.left)} from now. {grading}{asking}\n{keys(held)}\n", sys.stdout), flush=True)
+        return run_until_deadline(self, loop)
+
+    def run_loop(self, loop: SessionLoop) -> None:
+        """Go on until it is over; a test's timeout may end it from outside."""
         try:
-            while session.end is End.OPEN:
-                session.spent = before + time.monotonic() - started
-                self._listen()
-                self._interview()
-                self._look()
-                if not session.silent and all(map(session.passed, session.katas)):
-                    session.end = End.SOLVED
-                if time.monotonic() - self._beat > HEARTBEAT:
-                    self._beat = time.monotonic()
-                    self._keep()
-                self._show_status()
+            while loop.going:
+                self._listen(loop)
+                loop.step()
+                self._show_status(loop)
         except KeyboardInterrupt:
             pass
         finally:
-            session.spent = before + time.monotonic() - started
             self._wipe()
-            self._keep()
+            loop.stop()
 
-    def _interview(self) -> None:
-        """Say what an interviewer would say now: to what was asked in another terminal, and unasked."""
-        if self._questions.new() is not None:
-            for inquiry in inquiries.asked(self.session.folder)[self._answered :]:
-                self._answered += 1
-                self._say(f"{clock(inquiry.at)} · you asked: {inquiry.text}")
-        for remark in ladder.remarks(self.session, self._ladder) if self._ladder else ():
-            self.session.remarked.append(remark.key)
-            self._say(filled(f"Interviewer: {remark.text}", sys.stdout))
+    def read(self, reading: Reading, title: str, about: str, ends: str) -> bool:
+        """Show a change and hear remarks; whether the reading is over."""
+        from dojo.practice.hunt.reader import Reader, present
 
-    def _open_next(self) -> None:
-        """Open the next stage and show what is asked now; after the last there is none."""
-        assert self._ladder is not None
+        present(reading.held, title, about, ends)
+        return Reader(reading).run()
+
+    def rest(self, number: int, rounds: Sequence[TimedSession]) -> bool:
+        """The break before a round, in which no clock runs; whether the mock goes on."""
+        upcoming = rounds[number - 1]
+        titles = " and ".join(catalog.katas()[name].title for name in upcoming.katas)
+        print(f"{' Break ':─^72}\n" if _unicode() else f"{' Break ':-^72}\n")
+        print(f"Round {number - 1} of {len(rounds)} is over. The clock stands still: get up, drink something.")
+        print(f"Next: {titles}, {spoken(upcoming.left)}.\n", flush=True)
         try:
-            stage = ladder.open_next(self.session, self._ladder)
-        except (OSError, Trouble) as trouble:
-            self._say(f"dojo: stage {self.session.stage + 1} is not open: {trouble}. Mend that, then type `next`.")
-            return
-        if stage is None:
-            self._say("That was the last stage: go on mending, or `q` ends it.")
-            return
-        self._wipe()
-        self.screen.markdown(f"\n{ladder.prompt(self._ladder, stage)}\n")
-        where = self._ladder.say(self.session.path(self._ladder.name))
-        self._say(filled(f"Its signatures are in {where}; the rest is as it was.", sys.stdout))
+            input("Enter goes on, Ctrl-C goes on another day: " if sys.stdin.isatty() else "")
+        except EOFError:
+            pass  # nobody is there to wait for
+        except KeyboardInterrupt:
+            print()
+            return False
+        return True
 
-    def _look(self) -> None:
-        """Grade what has been saved, one file at a time; this is where the loop waits."""
-        for name, saves in self.saves.items():
-            content = saves.new()
-            if content is not None:
-                self.waiting[name] = content
-        if self.graded is None:
-            if not self.waiting:
-                time.sleep(0.02)
-                return
-            name, _ = next(iter(self.waiting.items()))
-            del self.waiting[name]
-            self._begin(name)
-            return
-        verdict = self.grader.verdict(0.02, self._heard)
-        if verdict is not None:
-            name, self.graded = self.graded, None
-            self._note(name, verdict)
+    def question(self, posed: Posed, number: int, count: int) -> Answer | None:
+        """Ask one question, show the points of a good answer, and take the rating; None where it is skipped."""
+        return questions.at_terminal(posed, number, count, self.screen)
 
-    def _begin(self, name: str) -> None:
-        try:
-            entry = self.session.entry(name)
-        except Trouble as trouble:
-            self._say(f"dojo: {trouble}")
-            return
-        fresh = entry.source == self.session.handed_out.get(name) and (
-            self.session.last(name) is None or bool(self._ladder)
-        )
-        if fresh or master.is_untouched(self.known[name], entry.source):
-            return  # it is being read: nothing is graded before the first save
-        self.graded, self._saved = name, self.session.spent
-        options = replace(self.grader.options, stage=self.session.stage) if self._ladder else None
-        self.grader.begin(entry, options, script=self.session.silent)
-
-    def _heard(self, run: ScriptRun) -> None:
-        """Show what a file said when it was run, and whether its own asserts hold."""
-        name = self.graded or ""
-        word = "is wrong on the example you gave" if run.outcome == "wrong" else run.outcome
-        self.session.ran[name] = run.outcome
-        headline = f"{clock(self._saved)} · {name} {word}{run.error and ': ' + run.error}"
-        printed = [f"  │ {line}" for line in clean(f"{run.printed}\n{run.lines}") if line]
-        cut = [f"  … {len(printed) - SHOWN} lines before"] if len(printed) > SHOWN else []
-        self._say(encodable("\n".join([*clean(headline), *cut, *printed[-SHOWN:]]), sys.stdout))
-
-    def _note(self, name: str, verdict: Verdict) -> None:
-        self.session.note(name, verdict, self._saved)
-        if not self.session.silent:
-            self._wipe()
-            self.screen.failures(verdict)
-        self._keep()
-        if self._ladder and self.session.stage < self.session.stages and verdict.reached == self.session.stage:
-            self._open_next()
-
-    def _listen(self) -> None:
-        """Take what the user typed, a line at a time."""
-        try:
-            while self.listening and select.select([sys.stdin], [], [], 0)[0]:
-                line = sys.stdin.readline()
-                if not line:
-                    self.listening = False
-                word = line.strip().lower()
-                if word in ("q", "quit"):
-                    self.session.end = End.ENDED
-                elif word in ("h", "hint"):
-                    self._hint()
-                elif word in ("n", "next") and self._ladder:
-                    self._open_next()
-                elif question := line.strip().removeprefix("ask").strip():
-                    self._ask(question)
-        except (OSError, ValueError):
-            self.listening = False  # no keyboard here
-
-    def _ask(self, question: str) -> None:
-        """Answer a question from the contract, and keep it."""
-        try:
-            answer = inquiries.ask(self.session, question)
-        except OSError as trouble:
-            self._say(f"dojo: your question cannot be kept: {trouble}. Mend that, then ask again.")
-            return
-        self._answered = len(inquiries.asked(self.session.folder))
-        self._wipe()
-        self.screen.markdown(answer)
-
-    def _hint(self) -> None:
-        name = next((name for name in self.session.katas if not self.session.passed(name)), None)
-        if name is None:
-            return
-        if self.session.real:
-            self._say("An interview has no hints: ask nothing that a colleague would not tell.")
-            return
-        hints, taken, what = master.hints(self.known[name]), self.session.hints.get(name, 0), name
-        if self._ladder:  # those of the stage that is open
-            number, what = str(self.session.stage), f"stage {self.session.stage}"
-            hints, taken = list(ladder.stage_of(self.session, self._ladder).hints), self.session.hinted.get(number, 0)
-        if taken >= len(hints):
-            self._say(f"{what} has no more hints than the {len(hints)} you have seen.")
-            return
-        if self._ladder:
-            self.session.hinted[number] = taken + 1
-        self.session.hints[name] = self.session.hints.get(name, 0) + 1
-        self._wipe()
-        self.screen.markdown(f"{what}, hint {taken + 1} of {len(hints)}: {hints[taken]}\n")
-
-    def _keep(self) -> None:
-        """Write the state; where there is no room for it that is told once, and the session goes on."""
-        try:
-            self.session.save()
-            self._unkept = ""
-        except OSError as trouble:
-            if self._unkept != str(trouble):
-                self._unkept = str(trouble)
-                self._say(f"dojo: how far you are cannot be kept: {trouble}. Your own file is not touched.")
-
-    def _say(self, text: str) -> None:
+    def say(self, text: str) -> None:
+        """A sentence about the session."""
         self._wipe()
         print(text, flush=True)
 
-    def _show_status(self) -> None:
+    def interviewer(self, text: str) -> None:
+        """What the interviewer says unasked."""
+        self.say(filled(f"Interviewer: {text}", sys.stdout))
+
+    def answer(self, question: str, text: str) -> None:
+        """What the interviewer answers, in Markdown."""
+        self._wipe()
+        self.screen.markdown(text)
+
+    def hint(self, which: str, text: str) -> None:
+        """A hint, in Markdown."""
+        self._wipe()
+        self.screen.markdown(f"{which}: {text}\n")
+
+    def stage(self, kata: Kata, stage: Stage, path: Path) -> None:
+        """What is asked now that a stage has opened."""
+        self._wipe()
+        self.screen.markdown(f"\n{ladder.prompt(kata, stage)}\n")
+        where = kata.say(path)
+        self.say(filled(f"Its signatures are in {where}; the rest is as it was.", sys.stdout))
+
+    def script(self, name: str, at: float, run: ScriptRun) -> None:
+        """What a file said when it was run, and whether its own asserts hold."""
+        word = "is wrong on the example you gave" if run.outcome == "wrong" else run.outcome
+        headline = f"{clock(at)} · {name} {word}{run.error and ': ' + run.error}"
+        printed = [f"  │ {line}" for line in clean(f"{run.printed}\n{run.lines}") if line]
+        cut = [f"  … {len(printed) - SHOWN} lines before"] if len(printed) > SHOWN else []
+        self.say(encodable("\n".join([*clean(headline), *cut, *printed[-SHOWN:]]), sys.stdout))
+
+    def begun(self, name: str) -> None:
+        """A grading has begun: the status line says so."""
+
+    def checked(self, check: Check) -> None:
+        """A check has ended: a terminal waits for the verdict."""
+
+    def graded(self, verdict: Verdict) -> None:
+        """The verdict on what was saved."""
+        self._wipe()
+        self.screen.failures(verdict)
+
+    def over(self, held: TimedSession, why: str) -> None:
+        """The time to write code is over."""
+        print(f"\n{why}. The last saved files are graded once more, with fresh inputs.\n", flush=True)
+
+    def cut_off(self, rounds: Sequence[TimedSession], held: TimedSession) -> int:
+        """Say how to go on, and return the exit status."""
+        return cut_off(rounds, held)
+
+    def _listen(self, loop: SessionLoop) -> None:
+        """Take what the user typed, a line at a time."""
+        try:
+            while self._listening and select.select([sys.stdin], [], [], 0)[0]:
+                line = sys.stdin.readline()
+                if not line:
+                    self._listening = False
+                loop.hear(line)
+        except (OSError, ValueError):
+            self._listening = False  # no keyboard here
+
+    def _show_status(self, loop: SessionLoop) -> None:
         """One line that stays where it is."""
         if not sys.stdout.isatty():
             return
-        line = status(self.session, bool(self.graded), shutil.get_terminal_size().columns - 1)
+        line = status(loop.session, bool(loop.graded), shutil.get_terminal_size().columns - 1)
         if line != self._status:
             self._status = line
             sys.stdout.write(f"\r\x1b[2K{line}")
@@ -230,22 +196,35 @@ class Runner:
         self._status = ""
 
 
-def run_until_deadline(runner: Runner) -> End:
+def cut_off(rounds: Sequence[TimedSession], held: TimedSession) -> int:
+    """Say how to go on with a session that was left, and return the exit status."""
+    kata = catalog.katas()[held.katas[0]]
+    folder = kata.say(held.folder.parent if len(rounds) > 1 else held.folder)
+    on = typed(f"{held.kind} --resume {folder}")
+    print(filled(f"interrupted with {spoken(held.left)} left: `{on}` goes on.", sys.stdout))
+    return 1
+
+
+def run_until_deadline(desk: TerminalDesk, loop: SessionLoop) -> End:
     """Run a session under pytest, where its timeout is the deadline."""
     import pytest
 
     class Plugin:
-        """Hands the runner to the test, and keeps pytest's own words off the screen."""
+        """Hands the session to the test, and keeps pytest's own words off the screen."""
 
         @pytest.fixture
-        def runner(self) -> Runner:
-            return runner
+        def desk(self) -> TerminalDesk:
+            return desk
+
+        @pytest.fixture
+        def loop(self) -> SessionLoop:
+            return loop
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_report_teststatus(self, report: Any) -> tuple[str, str, str]:
             return "", "", ""
 
-    session = runner.session
+    session = loop.session
     words = [__file__, "-o", f"python_files={Path(__file__).name}", "-c", "/dev/null", f"--rootdir={catalog.ROOT}"]
     words += ["--disable-plugin-autoload", "-p", "pytest_timeout", "-p", "no:cacheprovider"]
     words += [f"--timeout={session.left}", "--timeout-method=signal"]
@@ -257,6 +236,10 @@ def run_until_deadline(runner: Runner) -> End:
     return session.end
 
 
-def test_session(runner: Runner) -> None:
+def test_session(desk: TerminalDesk, loop: SessionLoop) -> None:
     """The one test of a session."""
-    runner.run()
+    desk.run_loop(loop)
+
+
+def _unicode() -> bool:
+    return (sys.stdout.encoding or "").lower().startswith("utf")

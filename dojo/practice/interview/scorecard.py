@@ -27,37 +27,47 @@ COLUMNS, WIDTH = 52, 80
 
 def show(held: TimedSession, final: dict[str, Verdict]) -> None:
     """Print the scorecard of each kata of a mock."""
-    try:
-        earlier = [a for a in database.recall_brief() if a.kind == "mock" and a.at < held.begun]
-    except Unreadable:
-        earlier = []  # who recorded this mock has said why
     for name in held.katas:
-        mine = [attempt for attempt in earlier if attempt.kata == name]
-        print(encodable("\n".join(_card(held, catalog.katas()[name], final.get(name), mine)) + "\n", sys.stdout))
+        print(encodable("\n".join(_card(held, catalog.katas()[name], final.get(name))) + "\n", sys.stdout))
 
 
-def _card(held: TimedSession, kata: Kata, last: Verdict | None, earlier: Sequence[Attempt]) -> list[str]:
+def _card(held: TimedSession, kata: Kata, last: Verdict | None) -> list[str]:
+    events = [event for event in held.events if event.kata == kata.name]
+    lines = [f"  {label:<17}  {value}" for label, value in rows(held, kata, last).items()]
+    card = [f"{kata.title} ({kata.name})", *plot(events, held.spent, 60.0 * kata.minutes), *lines, *_rated(held, kata)]
+    return [row if len(row) <= WIDTH else f"{row[: WIDTH - 2].rstrip()} …" for row in card]
+
+
+def rows(held: TimedSession, kata: Kata, last: Verdict | None) -> dict[str, str]:
+    """What a scorecard says of a kata, by labels."""
     events = [event for event in held.events if event.kata == kata.name]
     solved = first(events, SOLVED)
-    rows = {
+    found = {
         "verdict": last.state if last else "no file",
         "first run": clock(next((e.at for e in events if e.ran and e.verdict != "broken"), None)),
         "right": clock(solved) + compared(solved, kata),
         "passed": clock(first(events, (PASSED,))),
         "gradings": str(len(events)),
         "hints": "none, as in an interview" if held.real else f"{held.hints.get(kata.name, 0)} of {_hints(kata)}",
-        "earlier mocks": against_earlier(solved, earlier),
+        "earlier mocks": against_earlier(solved, _earlier(held, kata)),
     }
     if (helped := aid(held, kata)) != Aid(held.hints.get(kata.name, 0)):
-        rows["verdict"] += f", {helped.words}"
+        found["verdict"] += f", {helped.words}"
     longest = failed_longest(events, held.spent)
     if longest and longest[1] >= 1:
-        rows["failed longest"] = f"{clock(longest[1])}, {longest[0]}"
+        found["failed longest"] = f"{clock(longest[1])}, {longest[0]}"
     with contextlib.suppress(Unreadable):
-        rows["stands now"] = progress.standings([kata])[kata.name].label
-    lines = [f"  {label:<17}  {value}" for label, value in rows.items()]
-    card = [f"{kata.title} ({kata.name})", *plot(events, held.spent, 60.0 * kata.minutes), *lines, *_rated(held, kata)]
-    return [row if len(row) <= WIDTH else f"{row[: WIDTH - 2].rstrip()} …" for row in card]
+        found["stands now"] = progress.standings([kata])[kata.name].label
+    return found
+
+
+def _earlier(held: TimedSession, kata: Kata) -> list[Attempt]:
+    """One's own mocks of a kata before this one."""
+    try:
+        attempts = database.recall_brief()
+    except Unreadable:
+        return []  # who recorded this mock has said why
+    return [each for each in attempts if (each.kind, each.kata) == ("mock", kata.name) and each.at < held.begun]
 
 
 def aid(held: TimedSession, kata: Kata) -> Aid:
@@ -72,21 +82,27 @@ def aid(held: TimedSession, kata: Kata) -> Aid:
 
 def plot(events: Sequence[Event], spent: float, par: float) -> list[str]:
     """A row a tier, how much of it passed as time went by, above an axis of that time."""
-    graded = [event for event in events if event.scores]
-    if not graded or not spent:
+    by_tier = course(events, spent)
+    if not by_tier:
         return []
-    rows = []
-    for tier in (tier for tier in Tier if tier in graded[-1].scores):
-        times = [spent * (column + 1) / COLUMNS for column in range(COLUMNS)]
-        until = [[event for event in graded if event.at <= time] for time in times]
-        until[-1] = graded
-        shades = "".join(_shade(seen[-1].scores.get(tier, "")) if seen else " " for seen in until)
-        rows.append(f"  {tier.value:<7} {shades} {graded[-1].scores[tier]}")
+    rows = [f"  {tier:<7} {''.join(map(_shade, scores))} {scores[-1]}" for tier, scores in by_tier.items()]
     end, at = clock(spent), int(COLUMNS * par / spent)
     axis = f"{'0:00':<{COLUMNS - len(end)}}{end}"
     if 5 <= at <= COLUMNS - len(end) - 5:
         axis = f"{axis[:at]}|par{axis[at + 4 :]}"
     return [*rows, f"  {'':<7} {axis}"]
+
+
+def course(events: Sequence[Event], spent: float) -> dict[str, list[str]]:
+    """By tier, how much of it passed, as 9/18, at so many times from the beginning to the end."""
+    graded = [event for event in events if event.scores]
+    if not graded or not spent:
+        return {}
+    times = [spent * (column + 1) / COLUMNS for column in range(COLUMNS)]
+    until = [[event for event in graded if event.at <= time] for time in times]
+    until[-1] = graded
+    tiers = [tier for tier in Tier if tier in graded[-1].scores]
+    return {tier.value: [seen[-1].scores.get(tier, "") if seen else "" for seen in until] for tier in tiers}
 
 
 def _shade(score: str) -> str:

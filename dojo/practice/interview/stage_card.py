@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dojo.content import master, stages
 from dojo.content.catalog import typed
@@ -29,23 +29,24 @@ RUBRIC = (
 LINE = "  {:<7}{:<17}{:<11}{:<13}{}"
 
 
+class Row(NamedTuple):
+    """How one stage went."""
+
+    stage: int
+    took: str
+    word: str = ""
+    regressions: int = 0
+    topics: str = ""  # that were asked about
+
+
 def card(held: TimedSession, kata: Kata, last: Verdict | None) -> list[str]:
     """The lines of the scorecard."""
     asked = inquiries.asked(held.folder)
     missed = not_asked(kata, last, asked)
-    rows = [LINE.format("stage", "time", "verdict", "regressions", "asked about")]
-    for stage in stages.of(kata):
-        if stage.number > held.stage:
-            rows.append(LINE.format(stage.number, "not reached", "", "", "").rstrip())
-            continue
-        number = str(stage.number)
-        end = next((event.at for event in held.events if event.stages.get(number) in SOLVED), held.spent)
-        end = min(end, held.opened.get(str(stage.number + 1), held.spent))
-        took = f"{clock(end - held.opened.get(number, 0.0))} of {stage.minutes} min"
-        word = last.by_stage.get(stage.number, "wrong") if last else "no file"
-        topics = ", ".join(inquiries.topics_of([each for each in asked if each.stage == stage.number], kata.name))
-        rows.append(LINE.format(number, took, word, regressions(held, stage.number) or "", topics).rstrip())
-    lines = [f"{kata.title} ({kata.name})", *scorecard.plot(held.events, held.spent, held.seconds), *rows]
+    table = [LINE.format("stage", "time", "verdict", "regressions", "asked about")]
+    for row in rows(held, kata, last):
+        table.append(LINE.format(row.stage, row.took, row.word, row.regressions or "", row.topics).rstrip())
+    lines = [f"{kata.title} ({kata.name})", *scorecard.plot(held.events, held.spent, held.seconds), *table]
     unanswered = [each.text for each in asked if not each.topics]
     lines += ["", f"  up to you: {'; '.join(unanswered)}"] if unanswered else []
     if missed:
@@ -55,6 +56,23 @@ def card(held: TimedSession, kata: Kata, last: Verdict | None) -> list[str]:
     if upcoming := practise_next(kata, last):
         lines += [f"  Practice next: {upcoming}, `{typed(f'mock {upcoming}')}`."]
     return [row for line in lines for row in _wrapped(line)]
+
+
+def rows(held: TimedSession, kata: Kata, last: Verdict | None) -> list[Row]:
+    """How each stage went."""
+    asked, found = inquiries.asked(held.folder), list[Row]()
+    for stage in stages.of(kata):
+        if stage.number > held.stage:
+            found.append(Row(stage.number, "not reached"))
+            continue
+        number = str(stage.number)
+        end = next((event.at for event in held.events if event.stages.get(number) in SOLVED), held.spent)
+        end = min(end, held.opened.get(str(stage.number + 1), held.spent))
+        took = f"{clock(end - held.opened.get(number, 0.0))} of {stage.minutes} min"
+        word = last.by_stage.get(stage.number, "wrong") if last else "no file"
+        topics = ", ".join(inquiries.topics_of([each for each in asked if each.stage == stage.number], kata.name))
+        found.append(Row(stage.number, took, word, regressions(held, stage.number), topics))
+    return found
 
 
 def rating(held: TimedSession, kata: Kata, last: Verdict | None, missed: Sequence[tuple[int, str]]) -> str:

@@ -1,13 +1,16 @@
 """Timed sessions, graded on every save: what mock interviews, drills and bug hunts have in common.
 
 A session has a folder of its own. Its state is written as it goes, so that one that was cut off goes on with the time
-that was left; `runner` runs it.
+that was left; `session_loop` has its rules.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from dojo.content import catalog, files
 from dojo.content.catalog import Kata, Trouble
+from dojo.content.proofs import Hunted
 from dojo.grading.options import Entry
 from dojo.verdict.types import PASSED, SOLVED, WRONG, Outcome, Tier, state_of
 
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from dojo.verdict.types import Verdict
 
 STATE = "interview.json"
+RUNNING = ".running"  # locked by the process that holds the session
 DRILL = "drill"
 STOPPED = (Outcome.CRASHED, Outcome.TIMED_OUT, Outcome.SKIPPED)
 
@@ -123,8 +128,6 @@ class TimedSession:
         entry, mutants = Entry.of_file(kata, path, kata.say(path)), self.mutants.get(name)
         if not mutants:
             return entry
-        from dojo.contracts.checks.candidate_test.contract import Hunted
-
         handed_out = self.handed_out[name] if self.change else ""
         return replace(entry, hunted=Hunted(tuple(self.planted[name]), tuple(mutants), handed_out))
 
@@ -176,6 +179,35 @@ class TimedSession:
         """Whether nothing is left to do: of a drill, which asks without the contract, what is right is enough."""
         event = self.last(kata)
         return event is not None and event.word in (SOLVED if self.kind == DRILL else (PASSED,))
+
+
+class Stopwatch:
+    """Adds the time that passes while this process runs a session; none passes while the machine sleeps."""
+
+    def __init__(self, held: TimedSession) -> None:
+        self.held, self._before, self._started = held, held.spent, time.monotonic()
+
+    def tick(self) -> None:
+        """Bring the time that was spent up to date."""
+        self.held.spent = self._before + time.monotonic() - self._started
+
+
+def prepared(folder: Path) -> int:
+    """Print the folder of what was begun and is held later."""
+    print(folder)
+    return 0
+
+
+@contextmanager
+def alone(held: TimedSession) -> Iterator[None]:
+    """Hold a session in this process and no other, for each would write its own state. Raises Trouble."""
+    with (held.folder / RUNNING).open("a") as lock:
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            where = catalog.katas()[held.katas[0]].say(held.folder)
+            raise Trouble(f"{where} is open in another terminal, or on the page: leave it there, then go on") from None
+        yield
 
 
 def load(folder: Path) -> TimedSession:

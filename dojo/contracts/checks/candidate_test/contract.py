@@ -33,6 +33,7 @@ import pytest
 
 from dojo.content import catalog, master, proofs
 from dojo.content.catalog import Kata, Trouble
+from dojo.content.proofs import Hunted
 from dojo.contracts.checks.assertions import Wrong, fail, noting, too_much
 from dojo.contracts.checks.candidate_test import corpus, reasons
 from dojo.contracts.checks.candidate_test.trials import ACCEPTS, NONE, REJECTS, Trials
@@ -45,15 +46,6 @@ SHARE = 0.8  # of the mutants that a sharp test rejects
 OTHER_VALUES = "the solution with other initial values"
 FEWEST_RIGHT, FEWEST_MUTANTS = 6, 10
 ANSWERS = "a test returns None for a right program, and raises AssertionError for a wrong one"
-
-
-@dataclass(frozen=True)
-class Hunted:
-    """What a hunt has planted in the solution of a kata, and the mistakes that its test is held against besides."""
-
-    planted: tuple[str, ...]
-    mutants: tuple[str, ...]
-    handed_out: str = ""  # the program with the bugs, where that is no edit of the solution
 
 
 @dataclass(frozen=True)
