@@ -11,7 +11,8 @@ from importlinter import api, cli
 from dojo.content.catalog import ROOT
 
 LAYERS = [
-    {"cli", "notebook"},
+    {"cli"},
+    {"notebook", "web"},
     {"cohort", "practice", "proving"},
     {"grading"},
     {"contracts"},
