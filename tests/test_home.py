@@ -179,7 +179,10 @@ def test_in_a_pipe_it_is_an_overview_with_the_commands(capsys: pytest.CaptureFix
     assert "Solve a kata" in lines
 
 
+TOLD = {"help": "commands", "show path": "orders"}  # where the command's name says less
+
+
 def test_every_key_is_a_command_and_is_told() -> None:
     for key, name in (home.COMMANDS | home.OVERVIEWS).items():
-        assert name in main.COMMANDS or name == "help"
-        assert f"{key} {'commands' if name == 'help' else name}" in home.KEYS
+        assert name.split()[0] in (*main.COMMANDS, "help")
+        assert f"{key} {TOLD.get(name, name)}" in home.KEYS

@@ -40,8 +40,10 @@ if TYPE_CHECKING:
     from dojo.practice.schedule.standing import Standing
 
 COMMANDS = {"s": "show", "g": "grade", "w": "watch", "h": "hint", "r": "reveal", "m": "mock"}  # of the kata picked
-OVERVIEWS = {"n": "next", "p": "plan", "l": "list", "?": "help"}
-KEYS = "↑↓ pick,e edit,s show,g grade,w watch,h hint,r reveal,m mock,n next,p plan,l list,? commands,q quit".split(",")
+OVERVIEWS = {"n": "next", "o": "show path", "p": "plan", "l": "list", "?": "help"}
+KEYS = """
+    ↑↓ pick,e edit,s show,g grade,w watch,h hint,r reveal,m mock,n next,o orders,p plan,l list,? commands,q quit
+""".strip().split(",")
 MOVES = {"\x1b[A": -1, "k": -1, "\x1b[B": 1, "j": 1, "\x1b[5~": -8, "\x1b[6~": 8, "\x1b[H": -99, "\x1b[F": 99}
 EDIT = ("e", "\r", "\n")
 QUIT = ("q", "\x04", "")
@@ -189,7 +191,7 @@ def _do(key: str, kata: Kata) -> None:
     if key in EDIT:
         _edit(kata)
         return
-    words = [COMMANDS[key], kata.name] if key in COMMANDS else [OVERVIEWS[key]]
+    words = [COMMANDS[key], kata.name] if key in COMMANDS else OVERVIEWS[key].split()
     print(f"$ {typed(' '.join(words))}\n", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         paged = Path(folder) / "paged"

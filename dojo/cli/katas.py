@@ -16,6 +16,7 @@ from dojo.content import catalog, lessons, master, stages, sync
 from dojo.content.catalog import ROOT, Kata, Trouble, typed
 from dojo.practice import lesson, progress
 from dojo.practice.database import Unreadable
+from dojo.practice.schedule import paths
 from dojo.practice.schedule.standing import Standing, State
 from dojo.verdict.screen.markdown import page
 from dojo.verdict.screen.terminal import Screen
@@ -106,6 +107,17 @@ def show_beginning(kata: Kata) -> None:
     }
     width = max(map(len, steps))
     print("\n" + "".join(f"  {step:{width}}  {what}\n" for step, what in steps.items()), flush=True)
+
+
+def show_paths() -> int:
+    """Print three orders through the katas, with how far the user is."""
+    found = catalog.katas()
+    try:
+        standings = progress.standings(found.values())
+    except Unreadable:
+        standings = progress.standings(found.values(), [])
+    Screen(sys.stdout).markdown("\n".join(paths.lines(found, standings)), paged=True)
+    return 0
 
 
 def show_statement(kata: Kata, contract: bool = False, number: int | None = None) -> int:

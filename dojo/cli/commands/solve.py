@@ -29,17 +29,24 @@ def list_(args: argparse.Namespace) -> int:
 
 @command(
     SOLVE,
-    "show what a kata asks for",
-    KATA,
+    "show what a kata asks for, or three orders through them",
+    argument("name", metavar="NAME", help="a kata; `path` for three orders through them, day by day"),
     flag("--contract", help="what a reviewer would insist on, by topics"),
     flag("--lesson", help="what leads to it, where it has a lesson: the idea, and small steps"),
     argument("--stage", type=positive, metavar="N", help="what a kata with stages asks for in this one"),
-    examples=(("rope", ""), ("rope --lesson", ""), ("gpt_screen --stage 2", "")),
+    examples=(
+        ("rope", ""),
+        ("rope --lesson", ""),
+        ("gpt_screen --stage 2", ""),
+        ("path", "what to take in which order"),
+    ),
 )
 def show(args: argparse.Namespace) -> int:
     from dojo.cli import katas
     from dojo.cli.selection import check_stage, selected_one
 
+    if args.name == "path":
+        return katas.show_paths()
     kata = selected_one(args.name)
     if args.stage:
         check_stage([kata], args.stage)
