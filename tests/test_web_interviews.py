@@ -26,6 +26,23 @@ from tests.web import Server, browser, entered, verdict
 
 live = pytest.importorskip("dojo.web.live")
 HOSTILE = "<img src=x onerror='window.hacked = 1'> {{ 7 * 7 }}"
+QUESTIONS = """
+
+# %% [markdown] tags=["solution", "questions"]
+# ### How many bytes have `n` floats?
+#
+# - Four each.
+#
+# Answer: `4 * n` bytes, within 5 %. Settings: `n` 8, 32.
+#
+# Source: a book
+#
+# ### Why a function?
+#
+# - It is **called**.
+#
+# Source: a book
+"""
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +58,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     root = copy_of_project(folder / "project")
     proofs = root / "graders" / "interviews" / NAME
     proofs.mkdir(parents=True)
-    shutil.copy(MADE_UP / f"{NAME}.py", root / "solutions" / "interviews")
+    (root / "solutions" / "interviews" / f"{NAME}.py").write_text((MADE_UP / f"{NAME}.py").read_text() + QUESTIONS)
     shutil.copy(MADE_UP / f"{NAME}_contract.py", proofs / "contract.py")
     served = Server(root, folder)
     yield served
@@ -105,7 +122,7 @@ def accessible(tab: Any) -> None:
         tab.set_viewport_size({"width": width, "height": 900})
         tab.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         tab.wait_for_timeout(300)
-        found = Axe().run(tab)
+        found = Axe().run(tab, context={"exclude": [[".cm-editor"]]})
         assert found.violations_count == 0, found.generate_report()
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
     tab.set_viewport_size({"width": 1280, "height": 900})
@@ -155,12 +172,18 @@ def test_a_ladder_goes_through_two_stages_with_a_question_and_a_reload(tab: Any,
     assert "left" not in tab.inner_text(".clock")
     assert state(folder)["spent"] >= before
     end(tab)
-    shows(tab, "Question 1 of")
+    shows(tab, "Question 1 of 2")
+    number = 4 * int(re.search(r"How many bytes have (\d+) floats", tab.inner_text(".question"))[1])
+    tab.fill(".question input", f"{number} bytes")
+    tab.keyboard.press("Enter")
+    shows(tab, f"{number} bytes is right: {number} bytes for n = ")
+    tab.click(".question button:has-text('easy')")
+    shows(tab, "Question 2 of 2")
     tab.click("text=Leave the rest")
     tab.wait_for_selector(".scorecard")
     row = tab.locator(".scorecard tbody tr").first.inner_text()
     assert re.match(r"1\s+0:\d\d of 4 min\s+passed\s+Shape", row), row
-    shows(tab, "Practise next: linear")
+    assert tab.get_by_role("link", name="linear", exact=True).is_visible(), "what to practice next"
     assert (state(folder)["end"], state(folder)["concluded"]) == (End.ENDED, True)
     assert tab.evaluate("window.hacked") is None
     accessible(tab)
@@ -301,7 +324,7 @@ def test_a_loop_is_silent_has_a_break_and_compares_numbers(tab: Any, server: Ser
     tab.click("text=Show the points")
     shows(tab, "How well did you know it?")
     accessible(tab)
-    tab.click(".question >> text=good")
+    tab.click(".question button:has-text('good')")
     shows(tab, "Question 2 of")
     tab.click("text=Leave the rest")
     shows(tab, "Round 1 is over. The clock stands still")

@@ -47,6 +47,8 @@ class KataPage:
                 with ui.element("div").classes("row"):
                     ui.button("Hint", on_click=self._hint).props("outline")
                     ui.link("History", f"/history/{kata.name}")
+                    kind = "ladder" if stages.of(kata) else "mock"
+                    ui.link("Interview", f"/interviews?kind={kind}&kata={kata.name}")
                 self._after = ui.element("div")
             with ui.element("section").classes("work").props('aria-label="Your file"'):
                 self.editor = Editor(kata.stub, kata.home, f"your {kata.name}", kata.say(kata.stub), self.grade)

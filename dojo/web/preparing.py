@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 import time
 from contextlib import suppress
@@ -21,6 +20,7 @@ class Preparing:
     words: list[str]
     since: float = field(default_factory=time.monotonic)
     process: asyncio.subprocess.Process | None = None
+    given_up: bool = False
 
     @property
     def command(self) -> str:
@@ -38,20 +38,25 @@ class Preparing:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
             )  # fmt: skip
+            if self.given_up:
+                self.cancel()
             out, err = await self.process.communicate()
         finally:
             MAKING.remove(self)
+        if self.given_up:
+            raise Trouble("given up")
         if self.process.returncode:
             said = err.decode(errors="replace").strip().removeprefix("dojo: ")
-            raise Trouble("given up" if self.process.returncode == 130 else said or "it ended without a word")
+            raise Trouble(said or "it ended without a word")
         folder = Path(out.decode().splitlines()[-1])
         return address(folder)
 
     def cancel(self) -> None:
         """Give it up."""
+        self.given_up = True
         if self.process and self.process.returncode is None:
             with suppress(ProcessLookupError):
-                self.process.send_signal(signal.SIGINT)
+                self.process.terminate()
 
 
 MAKING: list[Preparing] = []

@@ -42,7 +42,7 @@ def card(live: Live) -> None:
                 _mock(held, live.rounds, live.final)
         with ui.element("div").classes("row"):
             for name in dict.fromkeys(name for held in live.rounds for name in held.katas):
-                ui.link(f"Practise {name}", f"/kata/{name}")
+                ui.link(f"Practice {name}", f"/kata/{name}")
             kind = "assistant" if live.held.change and live.kind == "hunt" else live.kind
             ui.link("Hold another", f"/interviews?kind={kind}")
 
@@ -96,7 +96,7 @@ def _stages(held: TimedSession, kata: Kata, last: Verdict | None) -> None:
         )
     if upcoming := stage_card.practise_next(kata, last):
         with ui.element("div").classes("row"):
-            ui.label("Practise next:").classes("plain")
+            ui.label("Practice next:").classes("plain")
             ui.link(upcoming, f"/interviews?kind=mock&kata={upcoming}")
 
 

@@ -215,6 +215,8 @@ class CodeView:
         for file in self.files.values():
             if file.editor.draft.unsaved and not file.editor.save():
                 say("The file has changed elsewhere: choose above which version to keep, then save.", "bad")
+        if all(file.as_handed_out for file in self.files.values()):
+            say("Nothing is written yet, so there is nothing to grade.")
 
     def _next_stage(self) -> None:
         self.save()
@@ -273,6 +275,12 @@ class FileView:
         first = kata.name == held.held.katas[0]  # a save saves all
         self.editor = Editor(path, kata.home, f"your {kata.name}", kata.say(path), save, everywhere=first)
         self._busy, self._heard, self._seen, self._runs = "", 0, None, 0
+
+    @property
+    def as_handed_out(self) -> bool:
+        """Whether nothing was written."""
+        text = self.editor.draft.text
+        return text == self.live.held.handed_out.get(self.kata.name) or master.is_untouched(self.kata, text)
 
     def below(self) -> None:
         """Make the place for what comes of a save."""
