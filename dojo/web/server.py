@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import secrets
 import socket
 import sys
+import time
 import webbrowser
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nicegui import app, ui
 
+from dojo.content import catalog, files
 from dojo.content.catalog import Trouble, typed
 from dojo.grading.resident_process import ResidentProcess
 from dojo.judge import sandbox
@@ -22,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FIRST_PORT, PORTS = 8610, 20  # the first that is looked at, and how many
-RECONNECT = 24 * 3600.0  # seconds that a page may be away, in a laptop that sleeps, and go on as it was
+TOKEN, DAY = 24, 24 * 3600.0  # bytes of chance, and seconds
+RECONNECT = DAY  # seconds that a page may be away, in a laptop that sleeps, and go on as it was
 
 
 def main(args: argparse.Namespace) -> int:
@@ -30,7 +35,7 @@ def main(args: argparse.Namespace) -> int:
     around = _sandbox() if args.host else []
     host = args.host or LOOPBACK[0]
     port = _free_port(host, args.port)
-    token = secrets.token_urlsafe(24)
+    token = _token(catalog.ROOT / ".dojo" / "web.json")
     judge = ResidentProcess(around)  # it imports torch meanwhile
     from dojo.web import pages
 
@@ -57,6 +62,19 @@ def main(args: argparse.Namespace) -> int:
     finally:
         judge.close()
     return 0
+
+
+def _token(path: Path) -> str:
+    """A token that nobody can guess, the same for a day: pages that are open come back to a server that was killed."""
+    kept = files.read_state(path)
+    token, made = kept.get("token"), kept.get("made")
+    if isinstance(token, str) and len(token) >= TOKEN and isinstance(made, float) and 0 <= time.time() - made < DAY:
+        return token
+    token = secrets.token_urlsafe(TOKEN)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)  # which stays
+    files.write_atomic(path, json.dumps({"token": token, "made": time.time()}))
+    return token
 
 
 def _sandbox() -> list[str]:
