@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dojo.content import catalog, master, proofs
+from dojo.content import catalog, lessons, master, proofs
 from tests.conftest import copy_of_project, in_browser
 from tests.test_attacks import HANGS, attacks
 from tests.web import Server, browser, entered, graded, typed, verdict
@@ -283,3 +283,40 @@ def test_the_door_is_shut_without_bubblewrap(tmp_path: Path):
     found = subprocess.run(command, env=os.environ | {"PATH": str(tmp_path)}, capture_output=True, text=True)
     assert found.returncode == 2
     assert "needs bubblewrap" in found.stderr
+
+
+TAUGHT = [kata.name for kata in catalog.katas().values() if lessons.of(kata)]
+
+
+LESSONS = [pytest.param(name, marks=[pytest.mark.proof] * bool(n)) for n, name in enumerate(TAUGHT)]
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_a_lesson_leads_from_a_wrong_step_to_its_name_to_the_right_one_and_to_the_kata(
+    opened: Any, server: Server, name: str
+):
+    kata = catalog.katas()[name]
+    tab = entered(opened, server, f"/kata/{name}")
+    tab.wait_for_selector(".cm-content")
+    tab.click("text=A lesson first")
+    picture = tab.locator(".lesson img").first
+    picture.wait_for()
+    assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") > 300
+    for step in lessons.of(kata).steps:
+        place, verdict_of = tab.locator(".step").nth(step.number - 1), f".step >> nth={step.number - 1} >> .line"
+        mistake = next(row for row in step.rows if not row.right)
+        wrong = f"from math import inf, nan\n\n\ndef {step.name}(*_, **__):\n    return {mistake.value!r}\n"
+        for text, told in ((wrong, "wrong"), (step.solved, "passed")):
+            place.locator(".cm-content").click()
+            tab.keyboard.press("Control+A")
+            tab.keyboard.insert_text(text)
+            tab.keyboard.press("Control+Enter")
+            tab.wait_for_selector(f"{verdict_of} >> text=step {step.number}: {told}")
+            if told == "wrong" and len({row.call for row in step.rows}) == 1:
+                assert mistake.why in place.inner_text()
+    (server.folder / kata.say(kata.stub)).write_text(right(name))
+    tab.wait_for_timeout(800)  # until the editor has followed the file
+    tab.click("text=Save and grade")
+    tab.wait_for_function(f"() => /{name}: passed/.test(document.querySelector('.work .verdict .line').textContent)")
+    tab.click("text=Look at it")
+    tab.context.close()
