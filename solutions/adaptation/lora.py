@@ -63,6 +63,29 @@
 # `self.weight.addmm_(self.lora_b, self.lora_a, alpha=self.scale)` writes into the parameter that is there; a new
 # `nn.Parameter` would be one that no optimizer and no other layer knows.
 
+# %% [markdown] tags=["idea"]
+# A layer of a large model has 4,096 by 4,096 numbers, nearly 17 million. Training adds a gradient and two means each.
+# What a task needs is often a simple change: from a few directions of the input to a few directions of the output.
+#
+# So the change gets a narrow waist. One small matrix squeezes 4,096 numbers into 64, a second one spreads these out
+# again. Together they have 524,288 numbers, 32 times fewer than the layer. Only they learn, and the layer stays as it
+# was trained. One starts as noise, the other with zeros: so the first result is the old one, and yet both learn.
+#
+# The price: a change through a waist of 64 has at most 64 directions. Where a task needs more, it falls short.
+
+# %% tags=["active-ipynb", "figure"]
+# """Three matrices drawn to scale. The layer is a hatched square of 4,096 by 4,096. The two that train are thin strips:
+# one upright, 64 columns wide, and one flat, 64 rows high."""
+# import matplotlib.pyplot as plt
+#
+# axes = plt.figure(figsize=(7.6, 3.2)).gca()
+# axes.bar(0, 4096, 4096, align="edge", fill=False, edgecolor="C0", hatch="//", label="the layer, frozen: 16,777,216")
+# axes.bar(4700, 4096, 64, align="edge", label="out of the waist: 262,144")
+# axes.bar(5300, 64, 4096, align="edge", label="into the waist: 262,144")
+# axes.set(xlabel="columns", ylabel="rows", aspect="equal", ylim=(4250, 0), yticks=(0, 4096))
+# axes.set_xticks((2048, 4732, 7348), ("4,096", "64", "4,096"))
+# axes.legend(loc="center right", title="numbers")
+
 # %%
 import math
 
@@ -70,6 +93,73 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
+
+# %% [markdown] tags=["step"]
+# **The price.** How many numbers learn, if a layer of `in_features` to `out_features` gets an adapter of this rank?
+
+# %% tags=["active-ipynb", "step"]
+# def trained(in_features: int, out_features: int, rank: int) -> int:
+#     """The entries of both matrices of the adapter."""
+#     ### BEGIN SOLUTION
+#     return rank * (in_features + out_features)
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# trained(6, 4, 2) = 20
+# trained(6, 4, 2) ≠ 24: those of the weight, which is frozen
+# trained(6, 4, 2) ≠ 48: every entry of the weight `rank` times; each matrix has one long side and one of `rank`
+# trained(6, 4, 2) ≠ 12: lora_a alone; lora_b has rank * out_features more
+
+# %% [markdown] tags=["step"]
+# **What is added.** The rows of `x` go through `a`, then through `b`, and are multiplied by `alpha` over the rank.
+
+# %% tags=["active-ipynb", "step"]
+# def added(x: Float[Tensor, "n d"], a: Float[Tensor, "rank d"], b: Float[Tensor, "out rank"], alpha: float) -> Tensor:
+#     """What the adapter adds to the layer's result, of shape (n, out)."""
+#     ### BEGIN SOLUTION
+#     return x @ a.mT @ b.mT * (alpha / len(a))
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# added([[1, 2]], [[1, 3], [0, 2]], [[1, 1], [2, 0]], 6) = [[33, 42]]
+# added([[1, 2]], [[1, 3], [0, 2]], [[1, 1], [2, 0]], 6) ≠ [[66, 84]]: alpha is not divided by the rank
+# added([[1, 2]], [[1, 3], [0, 2]], [[1, 1], [2, 0]], 6) ≠ [[46.669, 59.397]]: divided by the root of the rank
+# added([[1, 2]], [[1, 3], [0, 2]], [[1, 1], [2, 0]], 6) ≠ [[11, 14]]: without the factor alpha / rank
+# added([[1, 2]], [[1, 3], [0, 2]], [[1, 1], [2, 0]], 6) ≠ [[45, 3]]: rows meet `a.T`, then `b.T`; neither is transposed
+# added([[1, 2]], [[1, 3], [0, 2]], [[1, 1], [2, 0]], 6) ≠ [[15, 51]]: `x @ (b @ a)`; rows meet the transposed product
+
+# %% [markdown] tags=["step"]
+# **The start.** For single numbers the adapter gives $b \cdot a \cdot x$. What are its derivatives by `a` and by `b`?
+
+# %% tags=["active-ipynb", "step"]
+# def slopes(x: float, a: float, b: float) -> tuple[float, float]:
+#     """The derivative by a, and the one by b; if both are 0, nothing is ever learned."""
+#     ### BEGIN SOLUTION
+#     return b * x, a * x
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# slopes(3.0, 0.5, 0.0) = (0, 1.5)
+# slopes(3.0, 0.5, 0.0) ≠ (1.5, 0): exchanged; the derivative by one holds the other
+# slopes(3.0, 0.5, 0.0) ≠ (3, 3): x alone; the other number is a factor too
+# slopes(3.0, 0.5, 0.0) ≠ (0, 0): the result, which is 0 at the start; `b` can leave 0 all the same
+
+# %% [markdown] tags=["experiment"]
+# The change to learn has rank 4. What is left of the error at each rank, and why? Make it 8. Then zero `lora_a` too.
+# Read on: Hu et al. 2021, sections 4.1 and 7.2, arXiv:2106.09685.
+
+# %% tags=["active-ipynb", "experiment"]
+# x, change = torch.randn(128, 32), torch.randn(32, 4) @ torch.randn(4, 32) / 8
+# for rank in (1, 2, 4, 8):
+#     layer = LoRALinear(32, 32, rank)
+#     optimizer = torch.optim.Adam([layer.lora_a, layer.lora_b], lr=0.02)
+#     for _ in range(150):
+#         optimizer.zero_grad()
+#         loss = (layer(x) - x @ (layer.weight + change).mT).square().mean()
+#         loss.backward()
+#         optimizer.step()
+#     print(f"rank {rank}: {loss:.4f}")
+
 
 
 # %%

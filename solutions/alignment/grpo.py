@@ -70,10 +70,100 @@
 # Put 0 where nothing is kept; then `sum(1)` by `mask.sum(1)` and a mean, or `sum()` by `mask.sum()`, each count at
 # least 1.
 
+# %% [markdown] tags=["idea"]
+# A model answered right. Was that good? If it nearly always does, there is little to learn; if it hardly ever does,
+# much. A reward counts by what was to be expected. PPO trains a second model, as large as the first, to guess that.
+#
+# GRPO asks the same question eight times instead, and compares the answers. What is above their mean becomes more
+# likely, what is below it less. In the figure a right answer has an advantage of 2.5 if it is the only one, and of 0.35
+# if seven are right. All right or all wrong teach nothing. The tokens of an answer share its advantage, for nobody says
+# which of them made it right. The price is eight answers a prompt.
+#
+# Two brakes stay: a clip, past which an answer gains nothing more, and a penalty for leaving the model one began with.
+
+# %% tags=["active-ipynb", "figure"]
+# """Advantages in a group of eight against how many are right. A right answer alone has 2.5; that falls to 0.35 if
+# seven are right. Those of wrong answers mirror that, from -0.35 to -2.5. With none or all eight right it is 0."""
+# import matplotlib.pyplot as plt
+#
+# spread = [0.0001 + (right * (8 - right) / 56) ** 0.5 for right in range(9)]
+# axes = plt.figure(figsize=(7.6, 3.2)).gca()
+# axes.plot(range(1, 9), [(8 - n) / 8 / spread[n] for n in range(1, 9)], "o-", label="of a right answer")
+# axes.plot(range(8), [-n / 8 / spread[n] for n in range(8)], "s--", label="of a wrong answer")
+# axes.set(xlabel="right answers of 8", ylabel="advantage")
+# axes.legend()
+
 # %%
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+
+# %% [markdown] tags=["step"]
+# **The group.** A row holds the rewards of all answers to one prompt. Compare each with what its group got.
+
+# %% tags=["active-ipynb", "step"]
+# def centered(rewards: Float[Tensor, "prompts group"]) -> Float[Tensor, "prompts group"]:
+#     """How far each reward is above the mean of its group."""
+#     ### BEGIN SOLUTION
+#     return rewards - rewards.mean(dim=1, keepdim=True)
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# centered([[4.0, 0.0], [1.0, 0.0]]) = [[2, -2], [0.5, -0.5]]
+# centered([[4.0, 0.0], [1.0, 0.0]]) ≠ [[2.75, -1.25], [-0.25, -1.25]]: the mean of the batch: easy prompts look good
+# centered([[4.0, 0.0], [1.0, 0.0]]) ≠ [[1.5, 0], [-1.5, 0]]: the mean over prompts; a group is a row
+# centered([[4.0, 0.0], [1.0, 0.0]]) ≠ [[2, -0.5], [-1, -0.5]]: without `keepdim=True` the means go to the columns
+# centered([[4.0, 0.0], [1.0, 0.0]]) ≠ [[4, -4], [1, -1]]: the mean of the others; an answer counts in its own group
+
+# %% [markdown] tags=["step"]
+# **The penalty.** For each token give k3, $e^x - 1 - x$. What is $x$, for tokens that the policy wrote?
+
+# %% tags=["active-ipynb", "step"]
+# def k3(logp: Float[Tensor, "seq"], ref_logp: Float[Tensor, "seq"]) -> Float[Tensor, "seq"]:
+#     """An estimate of the KL to the reference."""
+#     ### BEGIN SOLUTION
+#     return torch.expm1(ref_logp - logp) - (ref_logp - logp)
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# k3([-1.0, -1.0], [-2.0, 0.0]) = [0.36788, 0.71828]
+# k3([-1.0, -1.0], [-2.0, 0.0]) ≠ [0.71828, 0.36788]: the other way round; x is log ref - log π
+# k3([-1.0, -1.0], [-2.0, 0.0]) ≠ [0.5, 0.5]: x² / 2, which is k2
+# k3([-1.0, -1.0], [-2.0, 0.0]) ≠ [1, -1]: -x, which is k1 and may be negative
+
+# %% [markdown] tags=["step"]
+# **The mean by sequence.** Take the mean of each answer's tokens, where `mask` is True, then the mean of the answers.
+
+# %% tags=["active-ipynb", "step"]
+# def by_sequence(losses: Float[Tensor, "n seq"], mask: Bool[Tensor, "n seq"]) -> Float[Tensor, ""]:
+#     """Every answer counts alike, however long; one without tokens counts as 0."""
+#     ### BEGIN SOLUTION
+#     return (losses.where(mask, 0.0).sum(dim=1) / mask.sum(dim=1).clamp_min(1)).mean()
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# by_sequence([[4.0, nan], [1.0, 2.0]], [[True, False], [True, True]]) = 2.75
+# by_sequence([[4.0, nan], [1.0, 2.0]], [[True, False], [True, True]]) ≠ 2.33333: by token; long answers weigh more
+# by_sequence([[4.0, nan], [1.0, 2.0]], [[True, False], [True, True]]) ≠ 1.75: the place left out is counted
+# by_sequence([[4.0, nan], [1.0, 2.0]], [[True, False], [True, True]]) ≠ nan: 0 * nan is nan; put 0 in its place
+# by_sequence([[5.0, 9.0], [1.0, 2.0]], [[False, False], [True, True]]) = 0.75
+# by_sequence([[5.0, 9.0], [1.0, 2.0]], [[False, False], [True, True]]) ≠ 1.5: the empty answer is not counted
+# by_sequence([[5.0, 9.0], [1.0, 2.0]], [[False, False], [True, True]]) ≠ nan: the empty answer is 0 / 0
+
+# %% [markdown] tags=["experiment"]
+# One answer of 20 is right, and chance finds it. Make `group` 2, 8 and 64, then `beta` 0 and 1: how soon is it likely,
+# and where does that stop? Read on: Shao et al. 2024, section 4.1, arXiv:2402.03300.
+
+# %% tags=["active-ipynb", "experiment"]
+# group, beta, logits = 8, 0.04, torch.zeros(20, requires_grad=True)
+# for update in range(200):
+#     logp = logits.log_softmax(0)
+#     answers = logp.detach().exp().multinomial(group, replacement=True)
+#     gains, new = group_advantages((answers == 7).float()[None])[0], logp[answers, None]
+#     loss = grpo_loss(new, new.detach(), torch.full_like(new, -3.0), gains, new < 1, beta=beta)
+#     logits.data -= torch.autograd.grad(loss, logits)[0]
+#     print(end=f"{logp[7].exp():.2f} " if update % 20 == 0 else "")
+
 
 
 # %%

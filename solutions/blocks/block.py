@@ -65,6 +65,37 @@
 # Post-norm: `x = self.attn_norm(...)`, with the whole sum inside the brackets of the norm.
 # Pass the mask to the attention by name: it may not be its second argument.
 
+# %% [markdown] tags=["idea"]
+# Blocks share one vector for each token, the residual stream. A block writes to it twice: attention adds what it found
+# in other tokens, the feed-forward layer what it made of that. A branch wants inputs of one size, whatever has been
+# added before, so there is a norm. Where it stands decides what becomes of the stream.
+#
+# Pre-norm lets the branch read a normalized copy. The stream itself is only added to: what was written early is still
+# there at the end, and gradients come back through plain additions. But it grows, so a model ends in one more norm.
+#
+# Post-norm normalizes the sum. The stream keeps its size, and what was there before shrinks. If a branch adds as much
+# as there is, it shrinks by $\sqrt 2$: 24 blocks, 48 branches, leave $6 \cdot 10^{-8}$ of the input, where pre-norm
+# leaves one seventh. That is one reason why deep post-norm stacks are hard to train.
+
+# %% tags=["active-ipynb", "figure"]
+# """Left: the norm stands on the branch in pre-norm, on the stream after the plus in post-norm. Right, on a logarithmic
+# axis: over 48 branches the input's share of the stream falls from 1 to 0.14 in pre-norm, to 6e-8 in post-norm."""
+# import matplotlib.pyplot as plt
+# import numpy as np
+#
+# left, right = plt.figure(figsize=(7.6, 3.4)).subplots(1, 2, width_ratios=(6, 5))
+# for at, name, norm in ((0, "pre-norm\n▲", (0.5, 0.8)), (1.2, "post-norm\n▲", (0, 2.5))):
+#     lines = [("C0-", [0, 0], [0, 3.1]), ("C1--", [0, 0.5, 0.5, 0], [0.3, 0.3, 1.9, 1.9])]
+#     for sign, x, y in (*lines, ("C1s", 0.5, 1.4), ("C0P", 0, 1.9), ("C2D", *norm)):
+#         left.plot(np.add(at, x), y, sign, markersize=12)
+#     left.text(at, 3, name, ha="center")
+# left.legend(("stream", "branch", "its layer", "plus", "norm"), loc="center left", bbox_to_anchor=(1, 0.5))
+# left.axis("off")
+# n = np.arange(49)
+# right.semilogy(n, (1 + n) ** -0.5, "C0-", n, 0.5 ** (n / 2), "C1--")
+# right.set(xlabel="branches, two a block", ylabel="the input's share of the stream")
+# right.legend(("pre-norm", "post-norm"))
+
 # %%
 import math
 
@@ -72,6 +103,58 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+
+# %% [markdown] tags=["step"]
+# **One branch, both ways.** Its layer is `weight @ ...`. Norms have neither weight nor epsilon.
+
+# %% tags=["active-ipynb", "step"]
+# def stream(x: Float[Tensor, "d"], weight: Float[Tensor, "d d"], pre: bool) -> Float[Tensor, "d"]:
+#     """The stream after one branch, pre-norm or else post-norm."""
+#     ### BEGIN SOLUTION
+#     return x + weight @ F.rms_norm(x, x.shape) if pre else F.rms_norm(x + weight @ x, x.shape)
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# stream([1.0, 7.0], [[0.0, 5.0], [10.0, 0.0]], True) = [8, 9]
+# stream([1.0, 7.0], [[0.0, 5.0], [10.0, 0.0]], True) ≠ [1.2788, 0.60388]: that is post-norm
+# stream([1.0, 7.0], [[0.0, 5.0], [10.0, 0.0]], True) ≠ [7.2, 3.4]: the branch is added to the norm; it is added to x
+# stream([1.0, 7.0], [[0.0, 5.0], [10.0, 0.0]], True) ≠ [7, 2]: the branch alone; it is added to x
+# stream([1.0, 7.0], [[0.0, 5.0], [10.0, 0.0]], True) ≠ [2.3598, 7.38851]: the norm stands behind the layer, not before
+#     it
+# stream([1.0, 7.0], [[0.0, 5.0], [10.0, 0.0]], False) = [1.2788, 0.60388]
+# stream([1.0, 7.0], [[0.0, 5.0], [10.0, 0.0]], False) ≠ [8, 9]: that is pre-norm
+# stream([1.0, 7.0], [[0.0, 5.0], [10.0, 0.0]], False) ≠ [2.3598, 7.38851]: the branch is normalized; normalize the sum
+# stream([1.0, 7.0], [[0.0, 5.0], [10.0, 0.0]], False) ≠ [1.35980, 0.38851]: the residual is missing in the sum
+# stream([1.0, 7.0], [[0.0, 5.0], [10.0, 0.0]], False) ≠ [1, -1]: LayerNorm, which subtracts the mean; RMSNorm does not
+
+# %% [markdown] tags=["step"]
+# **Two branches in a row.** Without norms: attention gives `a` times what it reads, the feed-forward layer `f` times.
+
+# %% tags=["active-ipynb", "step"]
+# def chained(x: float, a: float, f: float) -> float:
+#     """The stream after both branches."""
+#     ### BEGIN SOLUTION
+#     return x + a * x + f * (x + a * x)
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# chained(1.0, 2.0, 5.0) = 18
+# chained(1.0, 2.0, 5.0) ≠ 8: both read x, as in GPT-J; here the second reads the stream after the first
+# chained(1.0, 2.0, 5.0) ≠ 13: the second reads only what attention gave; it reads the stream
+# chained(1.0, 2.0, 5.0) ≠ 15: no residual around the feed-forward layer
+# chained(1.0, 2.0, 5.0) ≠ 16: the second result is added to x; it is added to the stream
+
+# %% [markdown] tags=["experiment"]
+# The lines give size and cosine with the input. Try `scale` 0.01 and 100: what do pre-norm branches do to a stream far
+# smaller or larger than themselves, and why does post-norm hardly care? Then change `depth`. Further reading: Xiong et
+# al. 2020, arXiv:2002.04745, section 3.
+
+# %% tags=["active-ipynb", "experiment"]
+# scale, depth = 1.0, 24
+# x = scale * torch.randn(1, 16, 64)
+# for kind in (PreNormBlock, PostNormBlock):
+#     y = nn.Sequential(*[kind(64, 4, 128) for _ in range(depth)])(x)
+#     print(kind.__name__, y.square().mean().sqrt().item(), F.cosine_similarity(x, y, dim=-1).mean().item())
 
 
 # %%

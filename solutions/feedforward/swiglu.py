@@ -49,11 +49,93 @@
 # %% [markdown] tags=["hint"]
 # One line: `self.w2(F.silu(self.w1(x)) * self.w3(x))`. The gate is the branch of `w1`.
 
+# %% [markdown] tags=["idea"]
+# Attention moves information between tokens; the feed-forward layer then works on each token alone. A plain one widens
+# the vector, sets what is negative to zero and narrows it again: every channel opens or closes by its own value.
+#
+# A gated layer computes two numbers for each channel, both from the same token. One is the value. The other, the gate,
+# says how much of the value passes: a gate of 5 lets nearly five times the value through, a gate of -5 only 3 % of it,
+# with the sign turned. So one feature decides what becomes of another, like a faucet. On the left of the figure each
+# line is one value.
+#
+# The price is a third matrix. At four times the model's width $d$ that makes $12 d^2$ weights, where a plain layer has
+# $8 d^2$. On the right: a width of $8d/3$ makes them equal. It is then rounded up to a multiple of 64, because GPUs
+# multiply matrices in tiles.
+
+# %% tags=["active-ipynb", "figure"]
+# """Left: what a channel passes on of the values 2, 1 and -1. It is nearly nothing at gates below -4, and at positive
+# gates a line as steep as the value. Right, bars of weights: plain 8 d², gated of the same width 12, of width 8d/3
+# 8."""
+# import matplotlib.pyplot as plt
+# import numpy as np
+#
+# gate, (left, right) = np.linspace(-6, 6, 200), plt.figure(figsize=(7.6, 3.4)).subplots(1, 2, width_ratios=(3, 2))
+# for value, style in ((2, "-"), (1, "--"), (-1, ":")):
+#     left.plot(gate, value * gate / (1 + np.exp(-gate)), style, label=f"value {value}")
+# for n, (hatch, high) in enumerate((("//", [4, 4, 8 / 3]), ("--", [4, 4, 8 / 3]), ("xx", [np.nan, 4, 8 / 3]))):
+#     bars = {"bottom": n * np.array(high), "hatch": hatch, "edgecolor": f"C{n}", "fill": False, "label": f"w{n + 1}"}
+#     right.bar(("plain\n4d", "gated\n4d", "gated\n8d/3"), high, **bars)
+# left.set(xlabel="gate", ylabel="what the channel passes on")
+# right.set(xlabel="layer and its width", ylabel="weights, in units of d²")
+# left.legend()
+# right.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
+
 # %%
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
+
+# %% [markdown] tags=["step"]
+# **One channel.** `gate` is its entry of $W_1 x$, `value` that of $W_3 x$. Give what goes on to $W_2$.
+
+# %% tags=["active-ipynb", "step"]
+# def passed_on(gate: float, value: float) -> float:
+#     """What one channel hands to the last projection."""
+#     ### BEGIN SOLUTION
+#     return float(F.silu(torch.tensor(gate))) * value
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# passed_on(2.0, -3.0) = -5.28478
+# passed_on(2.0, -3.0) ≠ -0.28456: silu acts on the value; it belongs on the gate
+# passed_on(2.0, -3.0) ≠ -0.25062: silu acts on both; the value passes as it is
+# passed_on(2.0, -3.0) ≠ -0.01484: silu acts on the product; it acts on the gate, before that multiplies
+# passed_on(2.0, -3.0) ≠ -1.23841: silu acts on the gate, and the two are added; a gate multiplies
+# passed_on(2.0, -3.0) ≠ 1.76159: the value takes no part
+# passed_on(2.0, -3.0) ≠ -2.64239: sigmoid is the plain GLU; silu multiplies the sigmoid by its own argument
+# passed_on(2.0, -3.0) ≠ -0.71522: the sign in the exponent is turned: silu(z) is z / (1 + exp(-z))
+# passed_on(2.0, -3.0) ≠ -5.86350: gelu is GEGLU; the Swi in SwiGLU is silu
+# passed_on(2.0, -3.0) ≠ -6: relu is ReGLU; silu is smooth
+
+# %% [markdown] tags=["step"]
+# **Tiles.** How many tiles of `size` entries cover a width? The last one may be partly empty.
+
+# %% tags=["active-ipynb", "step"]
+# def tiles(width: int, size: int) -> int:
+#     """The fewest tiles that cover the width."""
+#     ### BEGIN SOLUTION
+#     return -(-width // size)
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# tiles(267, 64) = 5
+# tiles(267, 64) ≠ 4: rounded down or to the nearest, which leaves 11 entries without a tile
+# tiles(267, 64) ≠ 4.171875: not rounded; a number of tiles is whole
+# tiles(128, 64) = 2
+# tiles(128, 64) ≠ 3: one tile too many where the width is a multiple already
+
+# %% [markdown] tags=["experiment"]
+# The input grows by ten from line to line: by what factor does the output grow, and why? Then give `SwiGLU` a `dtype`
+# of `torch.float16`, and `x` too: at which scale is it `inf`? That is why a norm stands before the layer. Further
+# reading: Shazeer 2020, arXiv:2002.05202, section 2; Dauphin et al. 2016, arXiv:1612.08083, section 3, on a gate's
+# gradients.
+
+# %% tags=["active-ipynb", "experiment"]
+# torch.manual_seed(0)
+# layer, x = SwiGLU(64, 256), torch.randn(100, 64)
+# for scale in (1, 10, 100, 1000):
+#     print(f"input {scale:6}   output {layer(scale * x).abs().max():.3g}")
 
 
 # %%

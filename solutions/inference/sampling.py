@@ -70,10 +70,99 @@
 # `dropped.scatter(-1, ids, dropped)` is in the order of the vocabulary. For `sample`: `torch.searchsorted(sums, u,
 # right=True)`, with `u` scaled by the last of the sums, so that it stays below it.
 
+# %% [markdown] tags=["idea"]
+# A model gives each of its 128,256 tokens a probability, and one has to be chosen. Always the most probable one makes
+# dull text that repeats itself. A fair draw has another fault: if 100,000 poor tokens have a millionth each, one draw
+# in ten takes one of them, and all that follows builds on it.
+#
+# So the tail is cut off before the draw. A fixed number, top-k, keeps too many tokens where the model is sure, and
+# drops good ones where it is not. Top-p keeps as many as it takes to reach most of the probability, min-p those not far
+# below the best: in the figure both follow the model. Temperature comes first and changes the probabilities themselves,
+# below 1 towards the best token, above 1 towards equal ones.
+#
+# The draw: lay the probabilities end to end, in the order of the vocabulary, on a line from 0 to 1. A random point on
+# it falls on one token, and nothing of length 0 is ever hit.
+
+# %% tags=["active-ipynb", "figure"]
+# """Bars of ten probabilities, sure from 82 % down, unsure from 16 % down; lines above show how many tokens each filter
+# keeps. top_k = 4 keeps 4 of both, top_p = 0.9 keeps 2 and 8, min_p = 0.1 keeps 2 and 10."""
+# import matplotlib.pyplot as plt
+#
+# sure, unsure = (82, 10, 2, 1, 1, 1, 1, 1, 0.5, 0.5), (16, 14, 13, 12, 11, 10, 9, 7, 5, 3)
+# panels = plt.figure(figsize=(7.6, 3.4)).subplots(1, 2, sharey=True)
+# for axes, mood, probs, kept in zip(panels, ("sure", "unsure"), (sure, unsure), ((4, 2, 2), (4, 8, 10)), strict=True):
+#     axes.bar(range(1, 11), probs, label="probability")
+#     for n, (name, style) in enumerate((("top_k = 4", "-"), ("top_p = 0.9", "--"), ("min_p = 0.1", ":"))):
+#         axes.plot([0.6, kept[n] + 0.4], [120 - 10 * n] * 2, f"C{n + 1}{style}", label=f"kept by {name}")
+#     axes.set(xlabel=f"rank of the token, model {mood}", ylabel="probability in %", yticks=range(0, 81, 20))
+# axes.legend(loc="center")
+
 # %%
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+# %% [markdown] tags=["step"]
+# **The nucleus.** `probs` are sorted, the largest first. Which stay, so that the fewest together reach `top_p`?
+
+# %% tags=["active-ipynb", "step"]
+# def stays(probs: Float[Tensor, "vocab"], top_p: float) -> list[bool]:
+#     """Whether each token stays."""
+#     ### BEGIN SOLUTION
+#     return [sum(probs[:rank].tolist()) < top_p for rank in range(len(probs))]
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# stays([0.5, 0.3, 0.15, 0.05], 0.7) = [True, True, False, False]
+# stays([0.5, 0.3, 0.15, 0.05], 0.7) ≠ [True, False, False, False]: the token that crosses top_p is dropped; it stays
+# stays([0.5, 0.3, 0.15, 0.05], 0.7) ≠ [True, True, True, False]: one too many; without it top_p is reached already
+# stays([0.5, 0.3, 0.15, 0.05], 0.7) ≠ [False, False, False, False]: each probability is compared, not the sum before it
+# stays([0.95, 0.05], 0.9) = [True, False]
+# stays([0.95, 0.05], 0.9) ≠ [False, False]: no token is left; the one that crosses top_p stays, if it is the first too
+
+# %% [markdown] tags=["step"]
+# **Back to the vocabulary.** A row was sorted; `ids[i]` says which token stands at place `i`. Undo it.
+
+# %% tags=["active-ipynb", "step"]
+# def restored(row: Float[Tensor, "vocab"], ids: Int[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+#     """The row in the order of the vocabulary."""
+#     ### BEGIN SOLUTION
+#     return row[ids.argsort()]
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# restored([0.5, 0.3, 0.2], [2, 0, 1]) = [0.3, 0.2, 0.5]
+# restored([0.5, 0.3, 0.2], [2, 0, 1]) ≠ [0.2, 0.5, 0.3]: taken from place ids[i]; entry i belongs at place ids[i]
+
+# %% [markdown] tags=["step"]
+# **The draw.** The first id whose cumulative sum exceeds `u` times the whole sum, which rounding may leave below 1.
+
+# %% tags=["active-ipynb", "step"]
+# def drawn(probs: list[float], u: float) -> int:
+#     """The token on which u falls."""
+#     ### BEGIN SOLUTION
+#     return min(i for i in range(len(probs)) if sum(probs[: i + 1]) > u * sum(probs))
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# drawn([0.2, 0.3, 0.1, 0.25, 0.15], 0.58) = 2
+# drawn([0.2, 0.3, 0.1, 0.25, 0.15], 0.58) ≠ 3: the sum before the token is compared; compare the one with it
+# drawn([0.2, 0.3, 0.1, 0.25, 0.15], 0.58) ≠ 0: drawn in the order of probability; the order is that of the vocabulary
+# drawn([0.0, 0.4, 0.6], 0.0) = 1
+# drawn([0.0, 0.4, 0.6], 0.0) ≠ 0: at least where it says exceeds; an id of probability 0 is drawn
+# drawn([0.5, 0.4, 0.0], 0.95) = 1
+# drawn([0.5, 0.4, 0.0], 0.95) ≠ 3: an id after the last; scale u by the whole sum
+
+# %% [markdown] tags=["experiment"]
+# 1,000 poor tokens: how many are drawn at `temperature` 0.5, 1 and 2? Now set `top_p` to None and `min_p` to 0.1: why
+# does heat not help the tail there? Further reading: Holtzman et al. 2019, arXiv:1904.09751, sections 3 and 4.
+
+# %% tags=["active-ipynb", "experiment"]
+# temperature, top_k, top_p, min_p = 1.0, None, 0.9, None
+# logits = torch.cat([torch.tensor([4.0, 3.5, 3.0, 2.0, 1.0]), torch.linspace(-6, -7, 1000)])
+# logprobs = next_token_logprobs(logits, temperature, top_k, top_p, min_p)
+# ids = sample(logprobs.expand(10000, -1), torch.rand(10000))
+# print(f"{logprobs.isfinite().sum()} tokens kept, {(ids > 4).sum()} of 10000 draws poor")
 
 
 # %%

@@ -62,10 +62,99 @@
 # `torch.logsumexp(x, -1)` and `x.gather(-1, targets[..., None])` in float32; `torch.where(kept, loss, 0.0)`, its sum
 # divided by `kept.sum().clamp_min(1)`.
 
+# %% [markdown] tags=["idea"]
+# A model spreads a probability of 1 over its vocabulary, then the next token comes. The loss is the surprise: 0 if the
+# token had probability 1, 0.69 at one half, 11.8 if all 128,256 tokens looked alike, without limit towards 0. Where
+# probabilities of successive tokens multiply, surprises add: their mean says how well a text is predicted.
+#
+# The figure moves one logit against 99 equal ones. On the left a point more logit is a point less loss. On the right
+# the loss hardly falls but never stops, so training pushes the logit up for ever. Label smoothing asks for a
+# probability of 0.901 instead of 1: its curve has a lowest point, and more confidence costs.
+#
+# Padding should teach nothing: it belongs in neither the sum nor the count. And a token whose logit is 1,000 below the
+# best has probability 0 in float32, but a surprise of 1,000: compute that without the probability.
+
+# %% tags=["active-ipynb", "figure"]
+# """The loss over the target's logit, against 99 logits of 0. Both curves fall from above 8 and pass 4.6 where all are
+# alike. The plain one goes on to 0; the smoothed one is lowest at logit 6.8, with 0.78, and rises again."""
+# import matplotlib.pyplot as plt
+# import numpy as np
+#
+# axes, x = plt.figure(figsize=(7.6, 3.2)).gca(), np.linspace(-4, 12, 300)
+# for eps, style in ((0, "-"), (0.1, "--")):
+#     axes.plot(x, np.log(np.exp(x) + 99) - (1 - 0.99 * eps) * x, style, label=f"label smoothing {eps}")
+# axes.plot(0, np.log(100), "s", markersize=9, label="100 tokens alike: ln 100 = 4.6")
+# axes.plot(np.log(901), np.log(1000) - 0.901 * np.log(901), "o", markersize=9, label="lowest, at probability 0.901")
+# axes.set(xlabel="logit of the target, the other 99 are 0", ylabel="loss in nats", ylim=0)
+# axes.legend()
+
 # %%
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+# %% [markdown] tags=["step"]
+# **The surprise of one token.** Give the negative logarithm of the target's softmax, for any logits.
+
+# %% tags=["active-ipynb", "step"]
+# def surprise(logits: Float[Tensor, "vocab"], target: int) -> float:
+#     """The loss at one position, in nats."""
+#     ### BEGIN SOLUTION
+#     return float(torch.logsumexp(logits, 0) - logits[target])
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# surprise([2.0, 1.0, 0.0], 0) = 0.40761
+# surprise([2.0, 1.0, 0.0], 0) ≠ -0.40761: the sign; a loss is positive
+# surprise([2.0, 1.0, 0.0], 0) ≠ 0.66524: the probability, without the logarithm
+# surprise([2.0, 1.0, 0.0], 0) ≠ 2.40761: the target's logit is not subtracted
+# surprise([1000.0, 0.0], 1) = 1000
+# surprise([1000.0, 0.0], 1) ≠ inf: exp(1000) overflows, or the probability is 0; take the largest logit out first
+# surprise([1000.0, 0.0], 1) ≠ 20.72327: 1e-9 is added to the probability, so no loss exceeds 20.7
+
+# %% [markdown] tags=["step"]
+# **The mean of what is kept.** A target equal to `ignored` leaves its position out.
+
+# %% tags=["active-ipynb", "step"]
+# def mean_of_kept(losses: Float[Tensor, "n"], targets: Int[Tensor, "n"], ignored: int) -> float:
+#     """The mean loss of the positions that count."""
+#     ### BEGIN SOLUTION
+#     kept = losses[targets != ignored]
+#     return float(kept.sum() / max(1, len(kept)))
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# mean_of_kept([4.0, 1.0, 3.0, 8.0], [3, 0, 5, 0], 0) = 3.5
+# mean_of_kept([4.0, 1.0, 3.0, 8.0], [3, 0, 5, 0], 0) ≠ 4: nothing is left out; what is ignored need not be -100
+# mean_of_kept([4.0, 1.0, 3.0, 8.0], [3, 0, 5, 0], 0) ≠ 1.75: divided by all four positions; two count
+# mean_of_kept([4.0, 1.0, 3.0, 8.0], [3, 0, 5, 0], 0) ≠ 7: a sum, not a mean
+# mean_of_kept([4.0], [0], 0) = 0
+# mean_of_kept([4.0], [0], 0) ≠ nan: 0/0 where nothing is kept; one such batch spoils every weight
+
+# %% [markdown] tags=["step"]
+# **The smoothed target.** Of a probability of 1, `smoothing` is spread evenly over all `n` tokens.
+
+# %% tags=["active-ipynb", "step"]
+# def goal(target: int, n: int, smoothing: float) -> list[float]:
+#     """The probability that training asks for, of each token."""
+#     ### BEGIN SOLUTION
+#     return [smoothing / n + (1 - smoothing) * (token == target) for token in range(n)]
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# goal(1, 4, 0.2) = [0.05, 0.85, 0.05, 0.05]
+# goal(1, 4, 0.2) ≠ [0.06667, 0.8, 0.06667, 0.06667]: spread over the others only; the target has a share
+# goal(1, 4, 0.2) ≠ [0.05, 0.8, 0.05, 0.05]: the target's share is lost, and the sum is 0.95
+
+# %% [markdown] tags=["experiment"]
+# Which of these logits has the lowest loss? Set `smoothing` to 0.1: which now, and why? Then add 50 to all logits,
+# without and with a `z_loss` of 0.01. Further reading: Szegedy et al. 2015, arXiv:1512.00567, section 7.
+
+# %% tags=["active-ipynb", "experiment"]
+# smoothing, z_loss, shift = 0.0, 0.0, 0.0
+# for logit in range(0, 13, 2):
+#     logits = torch.nn.functional.pad(torch.tensor([float(logit)]), (0, 99)) + shift
+#     print(logit, round(cross_entropy(logits, torch.tensor(0), -100, smoothing, z_loss).item(), 3))
 
 
 # %%

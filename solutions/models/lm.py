@@ -79,11 +79,93 @@
 # the groups. The angles are one outer product, `torch.arange(seq)` by the frequencies, in float32 on the device of the
 # ids, whatever the dtype of the model.
 
+# %% [markdown] tags=["idea"]
+# Given the tokens so far, which one comes next? A language model answers with a score for each token it knows. Every
+# token id picks a row of a table, in Llama 3 8B one of 128,256 rows of 4,096 numbers. From there that vector is a
+# stream of its own, and 32 blocks add to it. Only attention looks sideways, and only at earlier tokens, so that no
+# stream sees its answer. At the end each stream is scored against a vector for each token.
+#
+# So one pass answers at every position at once, four times in the figure. Training learns from all answers, generation
+# uses the last.
+#
+# The parts are katas of their own. New is how they fit: where positions come in, and a last norm before the scores. A
+# first check: an untrained model finds all tokens about equally likely, a loss near $\ln 128256 = 11.8$.
+
+# %% tags=["active-ipynb", "figure"]
+# """Four columns, the tokens of "the cat sat on", from embedding over two blocks to the head. Solid lines go straight
+# up. Dashed ones lead into a block from earlier tokens alone. On top each column predicts the token of the next."""
+# import matplotlib.pyplot as plt
+#
+# axes, words = plt.figure(figsize=(7.6, 3.6)).gca(), ("the", "cat", "sat", "on", "the")
+# for at in range(4):
+#     for earlier in range(at):
+#         axes.plot([earlier, at], [0, 1], "C1--", [earlier, at], [1, 2], "C1--", linewidth=1.2)
+#     axes.plot([at] * 4, range(4), "C0-o")
+#     axes.text(at, 3.2, f"→ {words[at + 1]}", ha="center")
+# axes.set_xticks(range(4), words[:4])
+# axes.set_yticks(range(4), ("embedding", "block 1", "block 2", "norm, head"))
+# axes.set(xlabel="token that is read; on top the one predicted", ylabel="stage", xlim=(-0.4, 3.4), ylim=(-0.3, 3.6))
+# axes.legend(axes.lines[:2], ("residual stream", "attention"), loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
+
 # %%
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+# %% [markdown] tags=["step"]
+# **From the stream to the scores.** `x` is one token's stream after the last block. The norm has no weight here.
+
+# %% tags=["active-ipynb", "step"]
+# def scores(x: Float[Tensor, "d"], head: Float[Tensor, "vocab d"]) -> Float[Tensor, "vocab"]:
+#     """The logit of each token of the vocabulary."""
+#     ### BEGIN SOLUTION
+#     return head @ F.rms_norm(x, x.shape)
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# scores([1.0, 7.0], [[1.0, 0.0], [2.0, 1.0], [0.0, -1.0]]) = [0.2, 1.8, -1.4]
+# scores([1.0, 7.0], [[1.0, 0.0], [2.0, 1.0], [0.0, -1.0]]) ≠ [1, 9, -7]: the last norm is missing
+# scores([1.0, 7.0], [[1.0, 0.0], [2.0, 1.0], [0.0, -1.0]]) ≠ [0.16247, 0.80473, 0.0328]: a softmax; the loss takes that
+# scores([1.0, 7.0], [[1.0, 0.0], [2.0, 1.0], [0.0, -1.0]]) ≠ [0.14142, 1.27279, -0.98995]: a length of 1
+# scores([1.0, 7.0], [[1.0, 0.0], [2.0, 1.0], [0.0, -1.0]]) ≠ [0.15133, 1.36197, -1.05931]: normalized after the head
+
+# %% [markdown] tags=["step"]
+# **The speeds of one head.** RoPE rotates pair $i$ of a head by $\theta^{-2i/\text{head\_dim}}$ a token. Give all.
+
+# %% tags=["active-ipynb", "step"]
+# def speeds(d_model: int, num_heads: int, theta: float) -> list[float]:
+#     """Radians a token for each pair of a head."""
+#     ### BEGIN SOLUTION
+#     return [theta ** (-pair * num_heads / d_model) for pair in range(0, d_model // num_heads, 2)]
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# speeds(12, 3, 100.0) = [1, 0.1]
+# speeds(12, 3, 100.0) ≠ [1, 0.46416, 0.21544, 0.1, 0.04642, 0.02154]: the pairs of d_model; a head has its own two
+# speeds(12, 3, 100.0) ≠ [1, 0.46416]: d_model in the exponent, where the width of a head belongs
+# speeds(12, 3, 100.0) ≠ [1, 0.31623, 0.1, 0.03162]: a speed for each entry; a pair has one
+# speeds(12, 3, 100.0) ≠ [1, 0.31623]: the exponent is -i / head_dim, half of what it is
+# speeds(12, 3, 100.0) ≠ [1, 10]: the sign of the exponent; later pairs are slower
+
+# %% [markdown] tags=["experiment"]
+# The model learns a line by heart. Make `num_layers` 0, so that each letter sees itself alone: where does it fail, and
+# why there? Why is the first loss near $\ln 14 = 2.6$? Read on in Touvron et al. 2023, arXiv:2302.13971, section 2.2.
+
+# %% tags=["active-ipynb", "experiment"]
+# num_layers, text = 2, "to be or not to be, that is the question"
+# letters = sorted(set(text))
+# ids = torch.tensor([[letters.index(letter) for letter in text]])
+# model = TransformerLM(len(letters), 32, num_layers, 4, 64, 64)
+# for step in range(41):
+#     logits = model(ids[:, :-1])[0]
+#     loss = F.cross_entropy(logits, ids[0, 1:])
+#     loss.backward()
+#     for weight in model.parameters():
+#         weight.data -= 0.01 * weight.grad.sign()
+#         weight.grad = None
+#     if step % 10 == 0:
+#         print(f"{loss.item():.2f}  {text[0]}{''.join(letters[n] for n in logits.argmax(-1))}")
 
 
 # %%

@@ -67,12 +67,102 @@
 # `exp_avg_sq.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)`, then `p.mul_(...)` and `p.addcdiv_(...)`. Half
 # precision goes through `p.to(torch.float32)` and back by `p.copy_`.
 
+# %% [markdown] tags=["idea"]
+# Gradients differ. One weight may have gradients a million times those of another, and a step along them moves the one
+# far too much, or the other not at all. No learning rate fits both.
+#
+# So each weight gets a scale of its own: two running means, of its gradients and of their squares. The first says where
+# to, the root of the second how large gradients are here. A step is their ratio, and the scale is gone. In the figure
+# gradients of 1,000 and of 0.001 move a weight alike, by one learning rate a step. Where signs disagree the mean is
+# small, and so is the step. Both means start at 0 and are too small at first; that is put right.
+#
+# Weights are also to shrink a little, all by the same share. As a part of the gradient this pull would lose its scale,
+# and weights with large gradients would hardly shrink: AdamW keeps it apart. The price: 8 bytes a weight for the means.
+
+# %% tags=["active-ipynb", "figure"]
+# """Distance against steps by gradient descent and by Adam. Gradients of 1,000 and 0.001 are a million times apart on
+# the left and on one line on the right. There gradients that change their sign end at a tenth of that."""
+# import matplotlib.pyplot as plt
+# import numpy as np
+#
+# t, both = np.arange(1.0, 101), plt.figure(figsize=(7.6, 3.2)).subplots(1, 2, sharey=True)
+# for g, style, name in ((1e3, "-", "1,000"), (0.1 - (-1) ** t, ":", "1.1 and -0.9"), (1e-3, "--", "0.001")):
+#     mean, square = (np.cumsum(g**k * beta**-t) / np.cumsum(beta**-t) for k, beta in ((1, 0.9), (2, 0.999)))
+#     for axes, step, title in zip(both, (g + 0 * t, mean / square**0.5), ("gradient descent", "Adam"), strict=True):
+#         axes.loglog(t, np.cumsum(step), style, label=f"gradients {name}")
+#         axes.set(title=title, xlabel="steps", ylabel="distance / learning rate")
+# both[0].figure.legend(*both[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+
 # %%
 from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor
+
+# %% [markdown] tags=["step"]
+# **A running mean.** It starts at 0 and takes in the gradients one by one, each with the weight `1 - beta`.
+
+# %% tags=["active-ipynb", "step"]
+# def running_mean(gradients: list[float], beta: float) -> float:
+#     """The running mean after the last gradient, uncorrected."""
+#     ### BEGIN SOLUTION
+#     return sum((1 - beta) * beta**age * g for age, g in enumerate(reversed(gradients)))
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# running_mean([1.0, 3.0], 0.9) = 0.39
+# running_mean([1.0, 3.0], 0.9) ≠ 2.79: the weights are exchanged; the old mean keeps `beta`
+# running_mean([1.0, 3.0], 0.9) ≠ 3.9: gradients in full; a new one has the weight 1 - beta
+# running_mean([1.0, 3.0], 0.9) ≠ 1.2: it starts with the first gradient, and not at 0
+
+# %% [markdown] tags=["step"]
+# **The correction.** After `t` gradients, how large is the mean if what the start at 0 took away is put right?
+
+# %% tags=["active-ipynb", "step"]
+# def corrected(mean: float, beta: float, t: int) -> float:
+#     """The mean, divided by the weights that all gradients so far have together."""
+#     ### BEGIN SOLUTION
+#     return mean / (1 - beta**t)
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# corrected(0.542, 0.9, 3) = 2
+# corrected(0.542, 0.9, 3) ≠ 5.42: by 1 - beta, as if it were the first step
+# corrected(0.542, 0.9, 3) ≠ 2.85263: one step too few; the first one has t = 1
+# corrected(0.542, 0.9, 3) ≠ 1.57604: one step too many; the first one has t = 1
+# corrected(0.542, 0.9, 3) ≠ 0.74348: by beta^t, what is left of the start, and not by what is not
+
+# %% [markdown] tags=["step"]
+# **Decay and step.** `step` is what Adam adds to a weight. Decay is to pull at the weight as it was before.
+
+# %% tags=["active-ipynb", "step"]
+# def updated(weight: float, step: float, lr: float, decay: float) -> float:
+#     """The weight after one step."""
+#     ### BEGIN SOLUTION
+#     return weight * (1 - lr * decay) + step
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# updated(2.0, -0.3, 0.1, 0.5) = 1.6
+# updated(2.0, -0.3, 0.1, 0.5) ≠ 1.615: decay after the step shrinks the step too
+# updated(2.0, -0.3, 0.1, 0.5) ≠ 0.7: without the learning rate; a weight shrinks by lr * decay of itself
+# updated(2.0, -0.3, 0.1, 0.5) ≠ 1.7: no decay
+# updated(2.0, -0.3, 0.1, 0.5) ≠ 1.65: the same pull whatever the weight is; it shrinks by a share of itself
+
+# %% [markdown] tags=["experiment"]
+# A valley, 1,000 times as steep across as along: who comes near 0, 0? Make both `lr` 0.0021, then 0.2: who breaks out?
+# Read on: Kingma, Ba 2014, sections 2 and 3, arXiv:1412.6980; Loshchilov, Hutter 2017, section 2, arXiv:1711.05101.
+
+# %% tags=["active-ipynb", "experiment"]
+# steep = torch.tensor([1000.0, 1.0])
+# for make, settings in ((torch.optim.SGD, {"lr": 0.0019}), (AdamW, {"lr": 0.02, "weight_decay": 0.0})):
+#     optimizer = make([weights := torch.ones(2, requires_grad=True)], **settings)
+#     for _ in range(200):
+#         weights.grad = steep * weights.detach()
+#         optimizer.step()
+#     print(f"{make.__name__}: {weights.tolist()}")
+
 
 
 # %%
