@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dojo.content.master import ARXIV, linked
+from dojo.content.mathml import MATH
 from dojo.verdict.screen.formulas import in_unicode
 
 if TYPE_CHECKING:
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 PAGED = "DOJO_PAGED"  # names a file that is made once a pager has shown something, and was left
 WIDTH = 100  # of a page: longer lines are hard to read
 FORMULAS = "formulas"  # as the language of a code block: in it nothing is Markdown
-CODE = r"(?P<code>^ *(```|~~~).*?^ *\2|(`+)(?!`).*?(?<!`)\3(?!`))"
-LINE = r"(?:[^$\n]|\n(?!\s*\n))+?"  # of a paragraph: up to an empty line
-MATH = rf"{CODE}|^(?P<before> *)\$\$(?P<display>{LINE})\$\$|\$(?P<inline>{LINE})\$"
 # Of the eight colours that every terminal has, magenta alone can be read on black and on white.
 STYLES = {
     "markdown.h1": "bold underline",
