@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from dojo.cli.commands import notebooks, practise, project, solve, teach  # noqa: F401  # each declares its own
 from dojo.cli.commands.declared import DECLARED, HEADINGS, MAINTAIN, NOTEBOOKS
 from dojo.content.catalog import typed
@@ -28,5 +30,6 @@ def overview() -> str:
         entries |= {"lab": "open them in JupyterLab: nox -s lab"} if heading == NOTEBOOKS else {}
         lines += ["", heading, *(f"  {name:{width}}  {what}" for name, what in entries.items())]
     hidden = [name for name, command in COMMANDS.items() if command.heading == MAINTAIN]
-    lines += ["", MAINTAIN, f"  {', '.join([*hidden, *NOX_ALONE])}: `nox --list`", ""]
+    sessions = f"`nox --list` explains {', '.join([*hidden, *NOX_ALONE])}"
+    lines += ["", MAINTAIN, *textwrap.wrap(sessions, 78, initial_indent="  ", subsequent_indent="  "), ""]
     return "\n".join([*lines, f"`{typed('COMMAND --help')}` explains one."])

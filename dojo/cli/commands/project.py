@@ -75,3 +75,20 @@ def prove(args: argparse.Namespace) -> int:
 
     seed = fresh_seed(args.seed)
     return max(prove.main(kata, args.only, seed) for kata in catalog.select(args.names))
+
+
+@command(
+    MAINTAIN,
+    "make the site: what the katas ask for and the docs, as pages to read and search, in site/",
+    examples=(("", ""),),
+    extras={"": "site"},  # whatever the words are
+)
+def site(args: argparse.Namespace) -> int:
+    import os
+
+    from dojo.content.catalog import ROOT, STARTED_BY
+    from dojo.content.site.make import site
+
+    os.environ[STARTED_BY] = "nox"  # the pages speak to those who read them, however they were made
+    print(site(ROOT / "site"))
+    return 0
