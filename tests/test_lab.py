@@ -11,11 +11,13 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Locator
 
-from dojo.content import catalog, master
+from dojo.content import catalog, lessons, master
 from tests.conftest import BROWSER, BROWSER_FLAGS, copy_of_project, in_browser
 
 TOKEN = "of-this-test"  # nobody else can ask this server to run code
@@ -32,6 +34,20 @@ def softmax(x, dim=-1):
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """The folder of a fresh project, and the address of a JupyterLab that serves it."""
+    with served(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def lab_of_lessons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """The same for several tests, each of another kata."""
+    with served(tmp_path_factory.mktemp("lab")) as found:
+        yield found
+
+
+@contextmanager
+def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     """The folder of a fresh project, and the address of a JupyterLab that serves it as `nox -s lab` does."""
     folder = copy_of_project(tmp_path / "project")
     with socket.socket() as probe:
@@ -140,3 +156,45 @@ def test_a_lesson_in_lab_leads_from_a_wrong_step_to_its_name_and_to_the_right_on
         browser.close()
     stub = (folder / "katas/basics/softmax.py").read_text("utf-8")
     assert stub == master.stub_text(catalog.katas(folder)["softmax"])
+
+
+@pytest.mark.proof
+@in_browser
+@pytest.mark.parametrize("name", [kata.name for kata in catalog.katas().values() if lessons.of(kata)])
+def test_each_lesson_is_walked_in_lab_to_a_pass_of_its_kata(lab_of_lessons: tuple[Path, str], name: str) -> None:
+    from playwright.sync_api import expect, sync_playwright
+
+    folder, address = lab_of_lessons
+    kata = catalog.katas(folder)[name]
+    lesson = lessons.of(kata)
+    assert lesson is not None
+    with sync_playwright() as tools:
+        browser = tools.chromium.launch(executable_path=BROWSER, args=list(BROWSER_FLAGS))
+        page = browser.new_page(viewport={"width": 1200, "height": 7000})  # all cells at once
+        page.goto(f"{address}/lab/tree/{kata.say(kata.notebook)}?reset&token={TOKEN}")
+        cells = page.locator(".jp-Notebook .jp-CodeCell")
+        expect(page.get_by_text("Python 3 (ipykernel) | Idle")).to_be_visible(timeout=60_000)
+        picture = page.locator(".jp-OutputArea-output img").first
+        expect(picture).to_have_attribute("alt", lesson.alternative, timeout=60_000)
+
+        def run(cell: Locator, source: str = "", told: str = "") -> None:
+            cell.locator(".cm-content").click(timeout=60_000)
+            if source:
+                page.keyboard.press("Control+a")
+                page.keyboard.insert_text(source)
+            page.keyboard.press("Shift+Enter")
+            if told:
+                expect(cell.locator(".jp-OutputArea-output").last).to_contain_text(told, timeout=120_000)
+
+        run(cells.filter(has_text=f'figure("{name}")').first)
+        run(cells.filter(has_text="import torch").first)
+        for step in lesson.steps:
+            cell, check = cells.filter(has_text=f"step={step.number})"), f'check("{name}", step={step.number})'
+            mistake = next(row for row in step.rows if not row.right)
+            wrong = f"from math import inf, nan\n\n\ndef {step.name}(*_, **__):\n    return {mistake.value!r}\n"
+            run(cell, f"{wrong}\n\n{check}", f"step {step.number}: wrong")
+            run(cell, f"{step.solution}\n\n\n{check}", f"step {step.number}: passed")
+        stub = cells.filter(has_text="NotImplementedError").first
+        run(stub, master.solution_code(master.read_text(kata.master)))
+        run(cells.filter(has_text=f'check("{name}")').first, told=f"{name}: passed")
+        browser.close()
