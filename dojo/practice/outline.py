@@ -63,8 +63,18 @@ class Outline:
 
     @property
     def tally(self) -> str:
+        """How many tasks are done, in words."""
+        return f"{self.done} of {self.count} done."
+
+    @property
+    def done(self) -> int:
         """How many tasks are done."""
-        return f"{sum(ready for _, ready in self._tasks)} of {len(self._tasks)} done."
+        return sum(ready for _, ready in self._tasks)
+
+    @property
+    def count(self) -> int:
+        """How many tasks there are."""
+        return len(self._tasks)
 
     @property
     def late(self) -> bool:

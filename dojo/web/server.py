@@ -47,6 +47,7 @@ def main(args: argparse.Namespace) -> int:
             language="en-US",
             favicon=pages.ICON,
             dark=None,
+            language="en-US",
             reload=False,
             show=False,
             show_welcome_message=False,
