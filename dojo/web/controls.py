@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
@@ -29,7 +29,7 @@ class Field:
 
     def _control(self, attributes: Mapping[str, str]) -> ui.element:
         control = ui.element("input")
-        control.props["value"] = self.value
+        control.props["^value"] = self.value  # the attribute: the property would be written over what is typed since
         self._attributed(control, "input", {"autocomplete": "off"} | {k: v for k, v in attributes.items() if v})
         return control
 
@@ -69,12 +69,29 @@ class Choice(Field):
         return control
 
 
-def ask(question: str, deed: str, act: Callable[[], object]) -> None:
-    """Ask before something is done, by a dialog whose first button leaves all as it is."""
-    with ui.dialog().props('aria-label="A question"') as dialog, ui.card().classes("question"):
-        ui.label(question)
-        with ui.element("div").classes("row"):
-            ui.button("Leave it", on_click=dialog.close).props("outline autofocus")
-            ui.button(deed, on_click=lambda: (dialog.close(), act()))
-    dialog.on("hide", dialog.delete, [])
-    dialog.open()
+class Question:
+    """What is asked before something is done, in the browser's own dialog; Esc and the first button change nothing."""
+
+    def __init__(self) -> None:
+        self._box = ui.element("dialog").classes("question").props('aria-label="A question"')
+        self._act: Callable[[], Awaitable[None]] | None = None
+        with self._box:
+            self._words = text("p", "")
+            with ui.element("div").classes("row"):
+                ui.button("Leave it", on_click=self._close).props("outline autofocus")
+                self._deed = ui.button("", on_click=self._go)
+
+    def ask(self, question: str, deed: str, act: Callable[[], Awaitable[None]]) -> None:
+        """Ask, and do it if the button that names the deed is pressed."""
+        self._words.set_text(question)
+        self._deed.set_text(deed)
+        self._act = act
+        self._box.run_method("showModal")
+
+    def _close(self) -> None:
+        self._box.run_method("close")
+
+    async def _go(self) -> None:
+        self._close()
+        if self._act:
+            await self._act()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from urllib.parse import urlencode
 
-from nicegui import run, ui
+from nicegui import ui
 
 from dojo.content import catalog
 from dojo.content.catalog import Kata, Trouble
@@ -16,22 +16,22 @@ from dojo.practice.schedule.standing import Standing
 from dojo.verdict.page import html
 from dojo.verdict.types import Tier
 from dojo.web import difference
-from dojo.web.controls import Choice, ask, text
-from dojo.web.follow import follow
+from dojo.web.controls import Choice, Question, text
+from dojo.web.follow import PATIENCE, follow, off_loop
 from dojo.web.frame import frame, heading, paged, told
 
-LAYOUTS = {"side": "side by side", "one": "one above the other"}
+LAYOUTS = {"fit": "as there is room", "side": "side by side", "one": "one above the other"}
 HEADS = ("", "when", "kind", "verdict", *Tier, "minutes", "help")
 
 
 def add() -> None:
     """Add the page of each kata."""
 
-    @ui.page("/history/{name}")
+    @ui.page("/history/{name}", response_timeout=PATIENCE)
     @told
     async def history_page(name: str, old: str = "", new: str = "", layout: str = "", verdict: str = "") -> None:
         kata = catalog.one(name)
-        read = await run.io_bound(_read, kata)
+        read = await off_loop(_read, kata)
         paged()
         with frame(f"History of {kata.name}"):
             HistoryPage(kata, *read, old, new, layout, verdict)
@@ -54,16 +54,20 @@ class HistoryPage:
             self.state = text("span", "")
             ui.link(f"{kata.title}: to the kata", f"/kata/{kata.name}")
         self.done = text("p", "", "done").props("role=status")
+        self._question = Question()
         self.body = ui.element("div")
         with ui.element("div").classes("row"):
             ui.button("Start afresh …", on_click=self._ask_reset).props("outline")
             text("span", f"writes a fresh stub into {kata.say(kata.stub)}; what you have is kept", "soft")
         self._show()
-        follow(self._follow)
+        self._look = follow(self._follow)
 
     async def _follow(self) -> None:
-        self.attempts, self.rows, self.standing = await run.io_bound(_read, self.kata)
-        self._show()
+        before = len(self.attempts)
+        self.attempts, self.rows, self.standing = await off_loop(_read, self.kata)
+        self.state.set_text(f"State: {self.standing.label}")
+        if before != len(self.attempts):
+            self._show()
 
     def _show(self) -> None:
         """Show the attempts, and below them what is picked."""
@@ -103,7 +107,7 @@ class HistoryPage:
                     self._button("Bring back …", number, lambda: self._ask_restore(number))
 
     def _button(self, words: str, number: int, act: Callable[[], object]) -> None:
-        button = ui.button(words, on_click=act).props("flat dense")
+        button = text("button", words, "deed").on("click", act, [])
         button.props["aria-label"] = f"{words.removesuffix(' …')} of attempt {number}"
 
     def _comparison(self) -> None:
@@ -130,7 +134,9 @@ class HistoryPage:
             if one == other:
                 text("p", f"Attempts {old} and {new} are the same.")
             else:
-                ui.html(difference.table(one, other, heads, layout == "side"), sanitize=False)
+                for side_by_side in (True, False) if layout == "fit" else (layout == "side",):
+                    made = ui.html(difference.table(one, other, heads, side_by_side), sanitize=False)
+                    made.classes(("broad" if side_by_side else "narrow") if layout == "fit" else "")
         if remember:
             self.old, self.new, self.layout = old, new, layout
             self._remember()
@@ -161,15 +167,18 @@ class HistoryPage:
         attempt = self.attempts[number - 1]
         where = self.kata.say(self.kata.stub)
         question = f"Put attempt {number} of {history.when(attempt)} into {where}? What is there now is kept as a copy."
-        ask(question, f"Bring attempt {number} back", lambda: self._do(lambda: history.restore(self.kata, attempt)))
+        self._question.ask(
+            question, f"Bring attempt {number} back", lambda: self._do(lambda: history.restore(self.kata, attempt))
+        )
 
     def _ask_reset(self) -> None:
         question = f"Write a fresh stub into {self.kata.say(self.kata.stub)}? What is there now is kept as a copy."
-        ask(question, "Start afresh", lambda: self._do(lambda: progress.reset(self.kata)))
+        self._question.ask(question, "Start afresh", lambda: self._do(lambda: progress.reset(self.kata)))
 
-    def _do(self, deed: Callable[[], str]) -> None:
-        with self.body:
-            try:
-                self.done.set_text(deed())
-            except (Trouble, OSError) as trouble:
-                self.done.set_text(f"That could not be done: {trouble}")
+    async def _do(self, deed: Callable[[], str]) -> None:
+        self.done.set_text("Working …")
+        try:
+            self.done.set_text(await off_loop(deed))
+        except (Trouble, OSError) as trouble:
+            self.done.set_text(f"That could not be done: {trouble}")
+        await self._look()

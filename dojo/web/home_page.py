@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-from nicegui import run, ui
+from nicegui import ui
 
 from dojo.content import master, stages
 from dojo.content.catalog import Kata
@@ -14,7 +14,7 @@ from dojo.practice.overview import Practice
 from dojo.practice.schedule.plans import Due
 from dojo.practice.schedule.standing import Standing, State
 from dojo.web.controls import Choice, Field, text
-from dojo.web.follow import follow
+from dojo.web.follow import PATIENCE, follow, off_loop
 from dojo.web.frame import frame, heading, told
 
 NEXT = 3  # proposals that are shown
@@ -26,7 +26,7 @@ STATES = ANY | {word: word for word in ("not started", "started", "right", "pass
 KEYS = """<script>
 addEventListener("keydown", event => {
   const box = document.querySelector(".katas input[type=search]"), at = document.activeElement;
-  if (!box || event.ctrlKey || event.metaKey || event.altKey || at.closest(".q-dialog")) return;
+  if (!box || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "/" && !at.matches("input, select, textarea")) { box.focus(); event.preventDefault(); }
   const step = {ArrowDown: 1, ArrowUp: -1}[event.key];
   const links = [...document.querySelectorAll(".katas li:not(.hidden) a.kata")].filter(link => link.offsetParent);
@@ -42,10 +42,10 @@ addEventListener("keydown", event => {
 def add() -> None:
     """Add the page."""
 
-    @ui.page("/")
+    @ui.page("/", response_timeout=PATIENCE)
     @told
     async def home(q: str = "", level: str = "", minutes: str = "", state: str = "") -> None:
-        practice, topics = await run.io_bound(_read)
+        practice, topics = await off_loop(_read)
         ui.add_head_html(KEYS)
         with frame("dojo", "/"):
             HomePage(practice, topics, q, level, minutes, state)
@@ -68,7 +68,7 @@ class HomePage:
     def __init__(self, practice: Practice, topics: dict[str, list[str]], q: str, *picked: str) -> None:
         """`q` is what is searched for, `picked` the level, the minutes and the state that are filtered by."""
         self.practice = practice
-        self.rows = dict[str, Row]()
+        self.rows, self._proposed = dict[str, Row](), list[Due]()
         heading("Katas")
         self.tally = text("p", "", "tally")
         self.troubles = ui.element("div").props("role=alert")
@@ -104,7 +104,7 @@ class HomePage:
             self.found = text("p", "", "found soft").props("role=status")
 
     async def _follow(self) -> None:
-        self.practice = await run.io_bound(Practice.as_far_as_readable)
+        self.practice = await off_loop(Practice.as_far_as_readable)
         self._show()
         self._filter(remember=False)
 
@@ -122,11 +122,16 @@ class HomePage:
         for kata in practice.katas:
             if kata.name in self.rows:
                 self.rows[kata.name].show(practice.standings[kata.name], practice.when(kata))
+        if (proposed := practice.proposed[:NEXT]) != self._proposed:
+            self._proposed = proposed
+            self._propose()
+
+    def _propose(self) -> None:
         self.next.clear()
         with self.next:
             heading("Next", 2)
             with ui.element("ol").props('role="list"'):
-                for due in practice.proposed[:NEXT]:
+                for due in self._proposed:
                     card(due)
             self._questions()
 
@@ -178,11 +183,16 @@ def named(track: str) -> str:
     return track.replace("_", " ").capitalize()
 
 
+def begun(words: str) -> str:
+    """Words with the capital that begins a sentence."""
+    return words[:1].upper() + words[1:]
+
+
 def card(due: Due) -> None:
     """A proposal, with its reason."""
     with ui.element("li").classes("card"):
         ui.link(due.kata.title, f"/kata/{due.kata.name}")
-        text("span", due.reason[:1].upper() + due.reason[1:], "why")
+        text("span", begun(due.reason), "why")
         text("span", f"{due.kata.name} · {due.minutes} min", "soft")
         if due.how:
             ui.link(f"begin the {due.how}", "/interviews").classes("how")

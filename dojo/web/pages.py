@@ -9,6 +9,7 @@ from dojo.web import (
     home_page,
     interviews_page,
     kata_page,
+    leaving,
     plan_page,
     report_page,
     rules_page,
@@ -24,6 +25,7 @@ ICON = (
 def add(judge: ResidentProcess) -> None:
     """Add every page; what is graded on them is graded by this judge."""
     frame.install()
+    leaving.install()
     for each in (home_page, plan_page, history_page, report_page, rules_page):
         each.add()
     kata_page.add(judge)

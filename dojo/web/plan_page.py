@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 
-from nicegui import run, ui
+from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
 
 from dojo.content.arguments import day_ahead, number_of
@@ -17,10 +17,10 @@ from dojo.practice.overview import Practice
 from dojo.practice.schedule import plans
 from dojo.practice.schedule.asked import TARGETS
 from dojo.practice.schedule.plans import Task
-from dojo.web.controls import Choice, Field, ask, text
-from dojo.web.follow import follow
+from dojo.web.controls import Choice, Field, Question, text
+from dojo.web.follow import PATIENCE, follow, off_loop
 from dojo.web.frame import fold, frame, heading, told
-from dojo.web.home_page import NEXT, card
+from dojo.web.home_page import NEXT, begun, card
 
 HOURS = number_of("hours", 2000)
 FIRST = 14  # days until the interview that the form begins with
@@ -30,10 +30,10 @@ HELD = ("drill", "hunt", "mock", "ladder")  # what the interviews' page begins
 def add() -> None:
     """Add the page."""
 
-    @ui.page("/plan")
+    @ui.page("/plan", response_timeout=PATIENCE)
     @told
     async def plan_page() -> None:
-        read = await run.io_bound(_read)
+        read = await off_loop(_read)
         with frame("Plan", "/plan"):
             PlanPage(*read)
 
@@ -50,15 +50,18 @@ class PlanPage:
         self.practice, self.plan = practice, plan
         heading("Plan")
         self.done = text("p", "", "done").props("role=status")
+        self._question = Question()
         self.body = ui.element("div")
         with fold("Make a new plan" if plan else "Make a plan", opened=plan is None):
             self._form()
         self._show()
-        follow(self._follow)
+        self._look = follow(self._follow)
 
     async def _follow(self) -> None:
-        self.practice, self.plan = await run.io_bound(_read)
-        self._show()
+        before = (self.practice.troubles, self.practice.proposed, self.plan)
+        self.practice, self.plan = await off_loop(_read)
+        if before != (self.practice.troubles, self.practice.proposed, self.plan):
+            self._show()
 
     def _show(self) -> None:
         """Show the plan, or that there is none, and what is proposed now."""
@@ -93,7 +96,7 @@ class PlanPage:
             for day, tasks in plan.days.items():
                 with ui.element("li").classes("today" if day == plan.today else ""):
                     with ui.element("div"):
-                        heading(plans.day_of(day, plan.today).capitalize(), 2)
+                        heading(begun(plans.day_of(day, plan.today)), 2)
                         text("span", outline.time_of([task for task, _ in tasks]), "soft")
                     with ui.element("ul").props('role="list"'):
                         for task, ready in tasks:
@@ -142,17 +145,19 @@ class PlanPage:
         return _made(kept.date, self.plan.hours_left, kept.target, ",".join(kept.known))
 
     def _ask_clear(self) -> None:
-        ask("Forget the plan? A copy of it is kept.", "Forget it", lambda: self._do(_forget))
+        self._question.ask("Forget the plan? A copy of it is kept.", "Forget it", lambda: self._do(_forget))
 
     async def _do(self, deed: Callable[[], str], refused: TextElement | None = None) -> None:
         """Do something to the plan, and say what came of it, or where the form has a place for it why not."""
+        self.done.set_text("Working …")
         try:
-            said = await run.io_bound(deed)
+            said = await off_loop(deed)
         except (Trouble, OSError) as trouble:
+            self.done.set_text("")
             (refused or self.done).set_text(str(trouble))
             return
         self.done.set_text(said)
-        await self._follow()
+        await self._look()
 
 
 def _made(day: date, hours: float, target: str, known: str) -> str:

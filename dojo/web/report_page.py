@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from nicegui import run, ui
+from nicegui import ui
 
 from dojo.practice import database, report
 from dojo.verdict.page import html
-from dojo.web.follow import follow
+from dojo.web.follow import PATIENCE, follow, off_loop
 from dojo.web.frame import frame, heading, paged, told
 
 SCRIPT = f"(() => {{{html.render('verdict/page/page.js')}}})()"
@@ -15,17 +15,17 @@ SCRIPT = f"(() => {{{html.render('verdict/page/page.js')}}})()"
 def add() -> None:
     """Add the page."""
 
-    @ui.page("/report")
+    @ui.page("/report", response_timeout=PATIENCE)
     @told
     async def report_page() -> None:
-        parts = await run.io_bound(_parts)
+        parts = await off_loop(_parts)
         paged()
         with frame("Report", "/report"):
             heading("Report")
             shown = ui.html(parts, sanitize=False).classes("paged")
 
             async def show() -> None:
-                shown.set_content(await run.io_bound(_parts))
+                shown.set_content(await off_loop(_parts))
                 ui.run_javascript(SCRIPT)
 
             follow(show)
