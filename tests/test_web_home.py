@@ -214,7 +214,7 @@ class TestPlan:
         told = " ".join(server.dojo("plan").stdout.split())
         for link in days.locator("a").all()[:3]:
             assert link.inner_text().removesuffix(" again") in told
-        assert tab.inner_text(".track.wide .count") in told
+        assert tab.inner_text(".track.whole .count") in told
 
         tab.click("text=Clear the plan")
         tab.keyboard.press("Escape")

@@ -73,7 +73,7 @@ class Question:
     """What is asked before something is done, in the browser's own dialog; Esc and the first button change nothing."""
 
     def __init__(self) -> None:
-        self._box = ui.element("dialog").classes("question").props('aria-label="A question"')
+        self._box = ui.element("dialog").classes("asked").props('aria-label="A question"')
         self._act: Callable[[], Awaitable[None]] | None = None
         with self._box:
             self._words = text("p", "")

@@ -18,6 +18,7 @@ from dojo.web.follow import PATIENCE, follow, off_loop
 from dojo.web.frame import frame, heading, told
 
 NEXT = 3  # proposals that are shown
+HELD = ("drill", "hunt", "mock", "ladder")  # what the page of interviews begins
 ANY = {"": "any"}
 LEVELS = ANY | {str(level): f"level {level}" for level in range(1, 6)}
 MINUTES = ANY | {str(most): f"up to {most} min" for most in (10, 15, 20, 30, 45)}
@@ -97,7 +98,7 @@ class HomePage:
         with ui.element("search").classes("filters").props('aria-label="Search the katas"'):
             hint = "name, title or topic, as in: masked rows"
             self.search = Field("Search (press /)", q, self._filter, kind="search", placeholder=hint)
-            self.search.box.classes("wide")
+            self.search.box.classes("grows")
             self.level = Choice("Level", LEVELS, level, self._filter)
             self.minutes = Choice("Minutes", MINUTES, minutes, self._filter)
             self.state = Choice("State", STATES, state, self._filter)
@@ -188,14 +189,19 @@ def begun(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
+def place_of(how: str, name: str) -> str:
+    """Where a kata is begun: what is held against the clock on the page of interviews, the rest on its own."""
+    return f"/interviews?kind={how}&kata={name}" if how in HELD else f"/kata/{name}"
+
+
 def card(due: Due) -> None:
     """A proposal, with its reason."""
-    with ui.element("li").classes("card"):
+    with ui.element("li").classes("proposal"):
         ui.link(due.kata.title, f"/kata/{due.kata.name}")
         text("span", begun(due.reason), "why")
         text("span", f"{due.kata.name} · {due.minutes} min", "soft")
-        if due.how:
-            ui.link(f"begin the {due.how}", "/interviews").classes("how")
+        if due.how in HELD:
+            ui.link(f"begin the {due.how}", place_of(due.how, due.kata.name)).classes("how")
 
 
 class Track:
@@ -211,7 +217,7 @@ class Track:
                 made.props(f"href=#track-{track}")
                 text("span", named(track), "name")
             self.words = text("span", "", "count")
-            with ui.element("span").classes("bar").props("aria-hidden=true"):
+            with ui.element("span").classes("meter").props("aria-hidden=true"):
                 self.bar = ui.element("span")
 
     def show(self, solved: int) -> None:

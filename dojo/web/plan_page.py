@@ -10,7 +10,7 @@ from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
 
 from dojo.content.arguments import day_ahead, number_of
-from dojo.content.catalog import Trouble
+from dojo.content.catalog import Trouble, typed
 from dojo.practice import outline
 from dojo.practice.outline import Outline
 from dojo.practice.overview import Practice
@@ -20,11 +20,10 @@ from dojo.practice.schedule.plans import Task
 from dojo.web.controls import Choice, Field, Question, text
 from dojo.web.follow import PATIENCE, follow, off_loop
 from dojo.web.frame import fold, frame, heading, told
-from dojo.web.home_page import NEXT, begun, card
+from dojo.web.home_page import NEXT, begun, card, place_of
 
 HOURS = number_of("hours", 2000)
 FIRST = 14  # days until the interview that the form begins with
-HELD = ("drill", "hunt", "mock", "ladder")  # what the interviews' page begins
 
 
 def add() -> None:
@@ -88,9 +87,9 @@ class PlanPage:
 
     def _days(self, plan: Outline) -> None:
         text("p", plan.head)
-        with ui.element("p").classes("track wide"):
+        with ui.element("p").classes("track whole"):
             text("span", plan.tally, "count")
-            with ui.element("span").classes("bar").props("aria-hidden=true"):
+            with ui.element("span").classes("meter").props("aria-hidden=true"):
                 ui.element("span").style(f"width: {plan.done / max(1, plan.count):.0%}")
         with ui.element("ol").classes("days").props('role="list"'):
             for day, tasks in plan.days.items():
@@ -106,8 +105,7 @@ class PlanPage:
 
     def _task(self, task: Task, ready: bool, late: bool) -> None:
         with ui.element("li").classes("ready" if ready else "late" if late else "open"):
-            held = task.how in HELD
-            ui.link(task.title, "/interviews" if held else f"/kata/{task.kata}")
+            ui.link(task.title, place_of(task.how, task.kata))
             text("span", f"{task.minutes} min", "soft")
             text("span", "done" if ready else "late" if late else "", "word")
 
@@ -124,9 +122,7 @@ class PlanPage:
             self.known = Field("What you know already", "", placeholder=hint)
             ui.button("Make the plan").props("type=submit")
             self.refused = text("p", "", "trouble").props("role=alert")
-        with ui.element("p").classes("soft"):
-            ui.label("Not sure what you know?").classes("plain")
-            ui.link("Ten minutes of drills say it.", "/interviews")
+        text("p", f"`{typed('plan --place')}` in a terminal finds out what you know, by ten minutes of drills.", "soft")
 
     async def _make(self) -> None:
         """Make the plan of the form; one that is kept already is replaced, and a copy of it stays."""

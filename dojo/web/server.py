@@ -48,7 +48,6 @@ def main(args: argparse.Namespace) -> int:
             host=host,
             port=port,
             title="dojo",
-            language="en-US",
             favicon=pages.ICON,
             dark=None,
             language="en-US",
