@@ -16,8 +16,6 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -26,18 +24,13 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from dojo.cli.katas import bar, style_of
-from dojo.content import catalog
 from dojo.content.catalog import Kata, typed
-from dojo.practice import progress
-from dojo.practice.schedule import plans
+from dojo.practice.overview import Practice
 from dojo.verdict.screen.markdown import PAGED
 from dojo.verdict.screen.text import filled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from dojo.practice.schedule.plans import Due, Plan
-    from dojo.practice.schedule.standing import Standing
 
 COMMANDS = {"s": "show", "g": "grade", "w": "watch", "h": "hint", "r": "reveal", "m": "mock"}  # of the kata picked
 OVERVIEWS = {"n": "next", "o": "show path", "p": "plan", "l": "list", "?": "help"}
@@ -51,60 +44,6 @@ KEY = re.compile(r"\x1b[\[O][0-9;]*[A-Za-z~]|.", re.DOTALL)  # one key, as a ter
 WIDE, FIXED = 100, 72  # columns from which titles are shown, and those that the rest of a row takes
 EDITORS = ("editor", "nano", "vim", "vi")  # that are looked for where none is set, in this order
 TICK = 0.3  # seconds after which a window that was resized is drawn anew
-
-
-@dataclass
-class Practice:
-    """What the screen shows: the katas, how they stand, what is proposed, and the plan."""
-
-    katas: list[Kata]
-    standings: dict[str, Standing]
-    proposed: list[Due]
-    plan: Plan | None
-
-    @classmethod
-    def now(cls) -> Practice:
-        """As it stands now. Raises Trouble."""
-        katas, plan = catalog.katas(), plans.kept_plan()
-        standings = progress.standings(katas.values())
-        return cls(list(katas.values()), standings, plans.propose(katas, standings, plan=plan), plan)
-
-    def head(self) -> list[Text]:
-        """Where the user stands, in two lines."""
-        parts = [progress.tally(self.standings.values())]
-        if self.plan and (left := (self.plan.date - date.today()).days) >= 0:
-            parts.append("the interview is " + {0: "today", 1: "tomorrow"}.get(left, f"in {left} days"))
-            parts.append(f"plan: {sum(self.plan.done(self.standings))} of {len(self.plan.tasks)}")
-        first = [f"{due.kata.name} ({due.reason})" for due in self.proposed[:1]]
-        rest = [due.kata.name for due in self.proposed[1:4]]
-        upcoming = Text.assemble(("next  ", "bold"), ", then ".join([*first, *([", ".join(rest)] if rest else [])]))
-        return [Text.assemble(("dojo  ", "bold"), " · ".join(parts)), upcoming if first else Text("nothing is due")]
-
-    def tracks(self) -> dict[str, list[Kata]]:
-        """The katas by track."""
-        found = {track: [k for k in self.katas if k.track == track] for track in catalog.TRACKS}
-        return {track: own for track, own in found.items() if own}
-
-    def bar(self, track: str, plain: bool) -> Text:
-        """A track with how much of it is solved."""
-        own = self.tracks()[track]
-        done = sum(self.standings[kata.name].solved for kata in own)
-        return Text.assemble((f"{track:<13}", "bold"), bar(done, len(own), 24, plain))
-
-    def row(self, kata: Kata, picked: bool, room: int) -> Text:
-        """A kata with par and state, and what is due or planned of it; its title where there is room for one."""
-        standing = self.standings[kata.name]
-        why = next((due.reason for due in self.proposed if due.kata is kata), "")
-        when = why.removeprefix("planned for ") if why.startswith("planned") else "due" if "likely" in why else ""
-        title = f"{kata.title:<{room}.{room}}" if room else ""
-        return Text.assemble(
-            ("› " if picked else "  ", "bold cyan"),
-            (f"{kata.name:<20}", "bold" if picked else ""),
-            title,
-            f"{kata.minutes:>3} min  ",
-            (f"{standing.label:<23}", style_of(standing)),
-            (when, "cyan"),
-        )
 
 
 def main() -> int:
@@ -125,12 +64,40 @@ def main() -> int:
     return 0
 
 
+def _head(practice: Practice) -> list[Text]:
+    """Where the user stands, in two lines."""
+    first = [f"{due.kata.name} ({due.reason})" for due in practice.proposed[:1]]
+    rest = [due.kata.name for due in practice.proposed[1:4]]
+    upcoming = Text.assemble(("next  ", "bold"), ", then ".join([*first, *([", ".join(rest)] if rest else [])]))
+    return [Text.assemble(("dojo  ", "bold"), practice.tally), upcoming if first else Text("nothing is due")]
+
+
+def _track(practice: Practice, track: str, plain: bool) -> Text:
+    """A track with how much of it is solved."""
+    own = practice.tracks[track]
+    return Text.assemble((f"{track:<13}", "bold"), bar(practice.solved(track), len(own), 24, plain))
+
+
+def _row(practice: Practice, kata: Kata, picked: bool, room: int) -> Text:
+    """A kata with par and state, and what is due or planned of it; its title where there is room for one."""
+    standing = practice.standings[kata.name]
+    title = f"{kata.title:<{room}.{room}}" if room else ""
+    return Text.assemble(
+        ("› " if picked else "  ", "bold cyan"),
+        (f"{kata.name:<20}", "bold" if picked else ""),
+        title,
+        f"{kata.minutes:>3} min  ",
+        (f"{standing.label:<23}", style_of(standing)),
+        (practice.when(kata), "cyan"),
+    )
+
+
 def _overview(practice: Practice, console: Console) -> None:
     """The screen without keys: where the user stands, the tracks, and the commands."""
     from dojo.cli.commands import overview
 
     plain = console.options.ascii_only
-    for line in [*practice.head(), Text(), *(practice.bar(track, plain) for track in practice.tracks()), Text()]:
+    for line in [*_head(practice), Text(), *(_track(practice, track, plain) for track in practice.tracks), Text()]:
         console.print(line, soft_wrap=True)
     console.print(Text(overview()), soft_wrap=True)
 
@@ -158,18 +125,18 @@ def _lines(practice: Practice, console: Console, picked: int) -> list[Text]:
     """The screen's lines: head, as many katas around the picked one as there is room for, what it is, and the keys."""
     width, height, plain = console.width, console.height, console.options.ascii_only
     body, at = list[Text](), 0
-    for track, own in practice.tracks().items():
-        body.append(practice.bar(track, plain))
+    for track, own in practice.tracks.items():
+        body.append(_track(practice, track, plain))
         for kata in own:
             if kata is practice.katas[picked]:
                 at = len(body)
-            body.append(practice.row(kata, kata is practice.katas[picked], width - FIXED if width >= WIDE else 0))
+            body.append(_row(practice, kata, kata is practice.katas[picked], width - FIXED if width >= WIDE else 0))
     kata = practice.katas[picked]
     about = f"{kata.say(kata.stub)} · level {kata.level} · {kata.title}"
     foot = [Text(), Text(about, "bold"), *(Text(line, "dim") for line in _key_lines(width))]
     room = max(1, height - 3 - len(foot))
     top = min(max(0, at - room // 2), max(0, len(body) - room))
-    lines = [*practice.head(), Text(), *body[top : top + room], *foot]
+    lines = [*_head(practice), Text(), *body[top : top + room], *foot]
     for line in lines:
         line.no_wrap, line.overflow = True, "crop" if plain else "ellipsis"
         if plain:

@@ -32,7 +32,7 @@ def show_list(root: Path = ROOT) -> int:
     try:
         standings, trouble = progress.standings(found.values()), ""
     except Unreadable as unreadable:
-        standings, trouble = progress.standings(found.values(), []), f"it is not known what is solved: {unreadable}"
+        standings, trouble = progress.standings(found.values(), []), progress.unknown(unreadable)
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=120)

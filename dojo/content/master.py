@@ -15,6 +15,7 @@ import re
 import textwrap
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from types import CodeType
 
 from dojo.content import numbers, stages
@@ -53,6 +54,13 @@ class Question:
 
 def stub_text(kata: Kata) -> str:
     """The master without lesson, hints, solution cells and bodies. Needs no jupytext, for every grading asks it."""
+    opened = [named(kata.opens_with, kata.root).master] if kata.opens_with else []
+    return _stub_text(kata, tuple((path.stat().st_mtime_ns, path.stat().st_size) for path in (kata.master, *opened)))
+
+
+@lru_cache(maxsize=256)  # who shows where all katas stand asks for all of them
+def _stub_text(kata: Kata, stamps: tuple[tuple[int, int], ...]) -> str:
+    """The stub of masters that have these stamps."""
     stub = script(stub_cells(kata))
     try:
         ast.parse(stub)

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dojo.content import catalog, files, sync
 from dojo.content.catalog import Kata, Trouble, typed
@@ -102,12 +102,16 @@ def proposals(count: int) -> str:
 
 def questions_due(katas: Mapping[str, Kata]) -> list[str]:
     """The line that says which questions are due, if any are."""
-    cards = repetition.question_cards(katas.values(), database.answers())
-    due = Counter(card.kata.name for card in repetition.questions_due(cards, datetime.now(UTC)))
-    count = due.total()
-    named = ", ".join(f"{name} {number}" for name, number in due.items())
+    due = count_questions_due(katas)
+    count, named = due.total(), ", ".join(f"{name} {number}" for name, number in due.items())
     word = f"{count} question{'s are' if count > 1 else ' is'} due ({named})"
     return [f"{word}: `{typed('quiz')}` asks what fits into two minutes."] if due else []
+
+
+def count_questions_due(katas: Mapping[str, Kata]) -> Counter[str]:
+    """How many questions of which kata are due. Raises Unreadable."""
+    cards = repetition.question_cards(katas.values(), database.answers())
+    return Counter(card.kata.name for card in repetition.questions_due(cards, datetime.now(UTC)))
 
 
 def main(args: argparse.Namespace) -> int:
@@ -197,22 +201,39 @@ def listing(kata: Kata) -> str:
     attempts = [attempt for attempt in database.recall_brief() if attempt.kata == kata.name]
     if not attempts:
         return f"{kata.name} has no history yet: `{typed(f'grade {kata.name}')}` begins it."
-    standing, scores = progress.standings([kata], attempts)[kata.name], database.scores(attempts)
-    minutes = {
-        id(a): (a.spent or a.at - s.attempts[0].at) / 60 for s in repetition.sittings(attempts) for a in s.attempts
-    }
+    standing = progress.standings([kata], attempts)[kata.name]
     lines = [f"{kata.title} ({kata.name}): {standing.label}", "", LINE.format("", "when", "kind", "verdict", *HEADS)]
-    for number, attempt in enumerate(attempts, 1):
-        counted = scores.get(attempt.id or 0, {})
-        tiers = [counted.get(tier, attempt.tiers.get(tier, "")) for tier in Tier]
-        spent = minutes[id(attempt)]
-        helped = "shown" if attempt.shown else attempt.aid.words.removeprefix("with ")
-        rest = [*tiers, f"{spent:.1f}" if spent else "", helped]
-        lines.append(LINE.format(number, when(attempt), attempt.kind, word(attempt), *rest))
+    for number, each in enumerate(rows(attempts), 1):
+        lines.append(LINE.format(number, each.when, each.kind, each.word, *each.tiers, each.minutes, each.help))
     diff = f"`{typed(f'history {kata.name} --diff 1 {len(attempts)}')}` compares, `--restore N` brings one back."
     alone = f"`{typed(f'history {kata.name} --restore 1')}` brings it back."
     compare = diff if len(attempts) > 1 else alone
     return "\n".join([*(line.rstrip() for line in lines), "", compare])
+
+
+class Row(NamedTuple):
+    """An attempt as a list of them tells it."""
+
+    when: str
+    kind: str
+    word: str
+    tiers: tuple[str, ...]  # of each tier how many of its checks passed, as 9/18, or a word
+    minutes: str
+    help: str
+
+
+def rows(attempts: Sequence[Attempt]) -> list[Row]:
+    """Attempts at one kata, oldest first, each as a list tells it. Raises Unreadable."""
+    scores, sittings = database.scores(attempts), repetition.sittings(attempts)
+    spent = {id(a): (a.spent or a.at - s.attempts[0].at) / 60 for s in sittings for a in s.attempts}
+    found = []
+    for attempt in attempts:
+        counted = scores.get(attempt.id or 0, {})
+        tiers = tuple(counted.get(tier, attempt.tiers.get(tier, "")) for tier in Tier)
+        minutes = f"{spent[id(attempt)]:.1f}" if spent[id(attempt)] else ""
+        helped = "shown" if attempt.shown else attempt.aid.words.removeprefix("with ")
+        found.append(Row(when(attempt), attempt.kind, word(attempt), tiers, minutes, helped))
+    return found
 
 
 def overview() -> str:
@@ -291,7 +312,7 @@ def restore(kata: Kata, attempt: Attempt) -> str:
         raise Trouble(f"the attempt of {when(attempt)} is a review: its text are remarks and no program")
     if attempt.kind == "hunt":
         raise Trouble(f"the attempt of {when(attempt)} is a hunt's: its text is the solution, not yours to be graded")
-    kept = ""
+    kept = apart = ""
     if kata.stub.exists():
         copy = files.keep(kata.home / "kept", kata.stub, kata.stub.read_bytes())
         kept = f"; what was there is in {kata.say(copy)}"
@@ -303,5 +324,5 @@ def restore(kata: Kata, attempt: Attempt) -> str:
     try:
         sync.sync(kata, "script", opened=True)
     except sync.SyncError as error:
-        print(f"dojo: {error}", file=sys.stderr)
-    return f"{kata.say(kata.stub)} is the attempt of {when(attempt)} again{kept}."
+        apart = f" The notebook is not: {error}"
+    return f"{kata.say(kata.stub)} is the attempt of {when(attempt)} again{kept}.{apart}"

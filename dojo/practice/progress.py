@@ -39,6 +39,11 @@ def standings(
     return {kata.name: _standing(kata, of.get(kata.name, []), now) for kata in katas}
 
 
+def unknown(unreadable: Unreadable) -> str:
+    """What is said where katas are shown and the history cannot be read."""
+    return f"it is not known what is solved: {unreadable}"
+
+
 def regressions(kata: Kata, verdict: Verdict) -> list[str]:
     """Which stages of a kata fail that have passed before, a sentence each; nothing where no history can be read."""
     wrong = [stage for stage, word in verdict.by_stage.items() if word == WRONG]

@@ -28,20 +28,28 @@ def main(args: argparse.Namespace) -> int:
 
 def of_history(attempts: list[Attempt]) -> str:
     """The page about everything that is remembered."""
+    return html.render("practice/report.html", title="dojo: practice", **_values(attempts))
+
+
+def parts_of_history(attempts: list[Attempt]) -> str:
+    """What that page tells, for another page to hold; its style and script are those of `verdict/page`."""
+    return html.render("practice/report_parts.html", **_values(attempts))
+
+
+def _values(attempts: list[Attempt]) -> dict[str, Any]:
+    """What the templates are given."""
     katas = catalog.katas()
     standings = progress.standings(katas.values(), attempts)
-    return html.render(
-        "practice/report.html",
-        title="dojo: practice",
-        begin="" if attempts else typed("grade softmax"),
-        tally=progress.tally(standings.values()),
-        katas=[_row(kata, standings[kata.name]) for kata in katas.values()],
-        hunts=progress.hunts(standings),
-        reviews=progress.hunts(standings, "review"),
-        times=_times(katas, standings),
-        mistakes=_mistakes([grading for each in standings.values() for grading in each.gradings]),
-        verdicts=html.shown(each.last.details for each in standings.values() if each.last),
-    )
+    return {
+        "begin": "" if attempts else typed("grade softmax"),
+        "tally": progress.tally(standings.values()),
+        "katas": [_row(kata, standings[kata.name]) for kata in katas.values()],
+        "hunts": progress.hunts(standings),
+        "reviews": progress.hunts(standings, "review"),
+        "times": _times(katas, standings),
+        "mistakes": _mistakes([grading for each in standings.values() for grading in each.gradings]),
+        "verdicts": html.shown(each.last.details for each in standings.values() if each.last),
+    }
 
 
 def _row(kata: Kata, standing: Standing) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 from nicegui import app, ui
 
 from dojo.content.catalog import Trouble, UnknownKata
+from dojo.verdict.page import html
 
 PLACES = {"/": "Katas", "/plan": "Plan", "/interviews": "Interviews", "/report": "Report", "/rules": "House rules"}
 STYLE = Path(__file__).with_name("style.css")
@@ -44,6 +45,11 @@ def install() -> None:
     app.config.quasar_config["loadingBar"] = {"skipHijack": True}  # it is no landmark, and has no name
     app.add_static_file(local_file=STYLE, url_path="/style.css")
     ui.add_head_html(f'<link rel="stylesheet" href="/style.css?{int(STYLE.stat().st_mtime)}">{SCRIPT}', shared=True)
+
+
+def paged() -> None:
+    """Add to this page the style of pages that stand alone, for what holds parts of them: an element of class paged."""
+    ui.add_css(f".paged {{{html.render('verdict/page/page.css')}}}")
 
 
 @contextmanager

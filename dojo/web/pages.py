@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from dojo.grading.resident_process import ResidentProcess
-from dojo.web import frame, home_page, interviews_page, kata_page, session_page
+from dojo.web import (
+    frame,
+    history_page,
+    home_page,
+    interviews_page,
+    kata_page,
+    leaving,
+    plan_page,
+    report_page,
+    rules_page,
+    session_page,
+)
 
 ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#2453b5"/>'
@@ -14,7 +25,9 @@ ICON = (
 def add(judge: ResidentProcess) -> None:
     """Add every page; what is graded on them is graded by this judge."""
     frame.install()
-    home_page.add()
+    leaving.install()
+    for each in (home_page, plan_page, history_page, report_page, rules_page):
+        each.add()
     kata_page.add(judge)
     interviews_page.add()
     session_page.add(judge)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import functools
 import json
 import os
 import secrets
 import socket
 import sys
+import threading
 import time
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nicegui import app, ui
 
@@ -39,6 +42,7 @@ def main(args: argparse.Namespace) -> int:
     judge = ResidentProcess(around)  # it imports torch meanwhile
     from dojo.web import pages
 
+    _parse_one_at_a_time()
     pages.add(judge)
     names = [*LOOPBACK, host, *([socket.gethostname()] if args.host else [])]
     app.add_middleware(Guard, token=token, names=names, port=port)
@@ -49,9 +53,9 @@ def main(args: argparse.Namespace) -> int:
             host=host,
             port=port,
             title="dojo",
-            language="en-US",
             favicon=pages.ICON,
             dark=None,
+            language="en-US",
             reload=False,
             show=False,
             show_welcome_message=False,
@@ -82,6 +86,22 @@ def _sandbox() -> list[str]:
         return sandbox.prefix()
     except Trouble as trouble:
         raise Trouble(f"--host lets other machines in, and then attempts run in the sandbox: {trouble}") from None
+
+
+def _parse_one_at_a_time() -> None:
+    """Let no two threads of this process parse Python at once.
+
+    CPython counts the depth of all its trees in one place, so that threads make each other fail now and then with
+    "AST constructor recursion depth mismatch" (gh-106905); and what pages do off the loop reads masters and attempts.
+    """
+    parse, lock = ast.parse, threading.RLock()
+
+    @functools.wraps(parse)
+    def alone(*args: Any, **how: Any) -> ast.AST:
+        with lock:
+            return parse(*args, **how)
+
+    ast.parse = alone  # type: ignore[assignment]
 
 
 def _greet(address: str, opened: bool) -> None:

@@ -1,0 +1,79 @@
+"""What two texts differ in, as a table: side by side, or one above the other, with signs as `diff` has them."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from dojo.verdict.page import html
+
+AROUND = 3  # lines that are shown around a change
+ALIKE = 0.5  # of a line's characters that stayed, from which on those that did not are marked
+
+CHANGES = dict.fromkeys(("changed", "gone", "new"), "change")
+
+Piece = tuple[str, bool]  # a part of a line, and whether it differs from the other side's line
+
+
+class Side(NamedTuple):
+    """A line of one of the texts; without a number there is none."""
+
+    number: int = 0
+    pieces: tuple[Piece, ...] = ()
+
+
+class Pair(NamedTuple):
+    """What stands beside each other: the same line, one that changed, one of one side alone; or a gap."""
+
+    kind: str  # same, changed, gone, new or gap
+    old: Side = Side()
+    new: Side = Side()
+
+
+def table(old: str, new: str, heads: tuple[str, str], side_by_side: bool) -> str:
+    """The difference as HTML; each text has a head."""
+    found = list(pairs(old, new))
+    runs = [(kind, [*run]) for kind, run in itertools.groupby(found, lambda pair: CHANGES.get(pair.kind, pair.kind))]
+    return html.render("web/difference.html", runs=runs, heads=heads, side_by_side=side_by_side)
+
+
+def pairs(old: str, new: str) -> Iterator[Pair]:
+    """The lines that differ, with some around them; nothing where none does."""
+    before, after = old.splitlines(), new.splitlines()
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    if before == after:
+        return
+    for number, group in enumerate(matcher.get_grouped_opcodes(AROUND)):
+        if number:
+            yield Pair("gap")
+        for tag, a, b, c, d in group:
+            olds, news = range(a, b), range(c, d)
+            for n in range(max(len(olds), len(news))):
+                left = olds[n] if n < len(olds) else None
+                right = news[n] if n < len(news) else None
+                yield _pair(before, after, left, right, tag == "equal")
+
+
+def _pair(before: list[str], after: list[str], left: int | None, right: int | None, same: bool) -> Pair:
+    if left is None:
+        assert right is not None  # one of both there is
+        return Pair("new", new=Side(right + 1, ((after[right], False),)))
+    if right is None:
+        return Pair("gone", old=Side(left + 1, ((before[left], False),)))
+    old, new = before[left], after[right]
+    marked = (((old, False),), ((new, False),)) if same else _marked(old, new)
+    return Pair("same" if same else "changed", Side(left + 1, marked[0]), Side(right + 1, marked[1]))
+
+
+def _marked(old: str, new: str) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+    """A line and what became of it, in pieces: those that differ are marked, where the lines are alike at all."""
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    if matcher.ratio() < ALIKE:
+        return ((old, False),), ((new, False),)
+    left, right = list[Piece](), list[Piece]()
+    for tag, a, b, c, d in matcher.get_opcodes():
+        left += [(old[a:b], tag != "equal")] if b > a else []
+        right += [(new[c:d], tag != "equal")] if d > c else []
+    return tuple(left), tuple(right)
