@@ -48,10 +48,92 @@
 # Two `arange`s do it, one as a column and one as a row; broadcasting makes the table.
 # Or fill with ones and use `tril`, whose `diagonal` argument is the number of keys that came before the first query.
 
+# %% [markdown] tags=["idea"]
+# A language model learns to predict the next token, at all positions of a text at once: 1,000 tokens, 1,000 exercises
+# in one pass. That works only if no position can see its own answer, which is the token after it. So attention is given
+# a table of permissions. A row is a query, a column is a key, and True says that this query may look at this key. Each
+# row has one True more than the row above it: the staircase on the left of the figure.
+#
+# When the model writes, the keys of the past lie in a cache, and only the newest tokens ask. What they may see is the
+# same as ever: the last of six tokens sees all six, whether it asks alone or together with the others. So two new
+# tokens have the bottom two rows of the full table, as in the middle. On the right the staircase begins at the first
+# key instead. The shape is the same and nothing fails, but the newest token sees two keys of six.
+
+# %% tags=["active-ipynb", "figure"]
+# """Three tables over the six words of 'The cat sat on the mat'. Left: six queries, a full staircase, from one key to
+# all six. Middle: the last two queries alone have the bottom two rows of the left table, five keys and six. Right, the
+# mistake: the same two queries see one key and two."""
+# import matplotlib.pyplot as plt
+# import numpy as np
+#
+# words, titles = "The cat sat on the mat".split(), ("all six ask", "the last two ask", "mistake: wrong corner")
+# figure, axes = plt.subplots(1, 3, figsize=(7.6, 3.4), sharey=True)
+# for axis, first, shift, title in zip(axes, (0, 4, 4), (0, 0, 4), titles, strict=True):
+#     query, key = np.indices((6, 6))[:, first:]
+#     seen = key <= query - shift
+#     axis.scatter(key[seen], query[seen], s=110, marker="s", label="may attend")
+#     axis.scatter(key[~seen], query[~seen], s=40, marker="x", label="hidden")
+#     axis.set_xticks(range(6), words, rotation=90)
+#     axis.set(title=title, xlabel="key", xlim=(-0.6, 5.6), ylim=(5.6, -0.6))
+# axes[0].set_yticks(range(6), words)
+# axes[0].set_ylabel("query")
+# figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+
 # %%
 import torch
 from jaxtyping import Bool
 from torch import Tensor
+
+# %% [markdown] tags=["step"]
+# **Where a query stands.** The queries are the newest tokens. At which position is query number `query`, from 0?
+
+# %% tags=["active-ipynb", "step"]
+# def position(query: int, q_len: int, k_len: int) -> int:
+#     """The position among the keys at which a query stands."""
+#     ### BEGIN SOLUTION
+#     return k_len - q_len + query
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# position(1, 5, 12) = 8
+# position(1, 5, 12) ≠ 1: counted from the first key; k_len - q_len keys came before the first query
+# position(1, 5, 12) ≠ -6: the offset has the wrong sign: queries stand k_len - q_len places further on
+# position(1, 5, 12) ≠ 9: one too far: query 0 stands at k_len - q_len, since positions count from 0 too
+# position(1, 5, 12) ≠ 10: counted back from the last key: query 0 is the oldest of the new tokens
+# position(1, 5, 12) ≠ 6: moved on by q_len; what came before are the other keys, k_len - q_len of them
+# position(1, 5, 12) ≠ 11: the position of the last query alone
+
+# %% [markdown] tags=["step"]
+# **One row.** What may the query at this position attend to? One truth value for each key.
+
+# %% tags=["active-ipynb", "step"]
+# def row(position: int, k_len: int) -> list[bool]:
+#     """True for each key that the query may attend to."""
+#     ### BEGIN SOLUTION
+#     return [True] * (position + 1) + [False] * (k_len - position - 1)
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# row(2, 5) = [True, True, True, False, False]
+# row(2, 5) ≠ [True, True, False, False, False]: its own key is hidden, and the query at 0 would see nothing
+# row(2, 5) ≠ [True, True, True, True, False]: it sees the next token, which is what it has to predict
+# row(2, 5) ≠ [False, False, False, True, True]: inverted: True is what a query may attend to, not what is blocked
+# row(2, 5) ≠ [False, False, True, True, True]: it sees itself and the future; the past is what it may see
+# row(2, 5) ≠ [1, 1, 1, 0, 0]: numbers, where truth values are asked for: `~` of 1 is -2
+# row(2, 5) ≠ [0, 0, 0, -inf, -inf]: a bias to be added to the scores, where truth values are asked for
+
+# %% [markdown] tags=["experiment"]
+# All scores are 0 here, so each query gets the mean position of the keys that it sees. Both lines agree while `q_len`
+# is 8. Make it 2, then 1: which keys does the second line have? `is_causal` cuts at the other corner.
+#
+# Further reading: Vaswani et al. 2017, section 3.2.3, arXiv:1706.03762; PyTorch's `torch.nn.attention.bias`.
+
+# %% tags=["active-ipynb", "experiment"]
+# q_len = 8
+# q, k, v = torch.zeros(1, q_len, 4), torch.zeros(1, 8, 4), torch.arange(8.0)[None, :, None]
+# attend = torch.nn.functional.scaled_dot_product_attention
+# print("causal_mask", attend(q, k, v, attn_mask=causal_mask(q_len, 8)).flatten().tolist())
+# print("is_causal  ", attend(q, k, v, is_causal=True).flatten().tolist())
 
 
 # %%
