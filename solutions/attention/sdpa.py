@@ -47,6 +47,31 @@
 # For rows without a key: fill masked scores with the lowest finite number instead of `-inf`, take the softmax, and then
 # set masked weights to 0. In half precision: `F.softmax(scores, dim=-1, dtype=torch.float32).to(q.dtype)`.
 
+# %% [markdown] tags=["idea"]
+# A dictionary gives you the value whose key equals what you ask for. Attention asks softly. Each token has a query, for
+# what it seeks, and a key, by which it is found. Both are vectors, and their product is large where they point the same
+# way. No key has to match: every value counts, and the better its key fits, the more. The result moves smoothly with
+# queries and keys, so gradients can teach a model where to look. The price is that every query meets every key: 4,096
+# tokens are 17 million scores, in each head.
+#
+# Products grow with the width. A sum of 64 random terms of size 1 is about 8 in size, and a gap of 8 between two scores
+# is a ratio of 3,000 between two weights. Before training has begun, one key would get nearly all, and hardly any
+# gradient would flow. The figure shows it, and that the right scale keeps weights as they are at every width.
+
+# %% tags=["active-ipynb", "figure"]
+# """The largest of 16 weights over widths from 1 to 256. Without a scale it rises from 0.25 to 0.9. Where scores are
+# divided by the root of the width it stays at 0.25. By the width itself it falls to 0.07: all keys are nearly alike."""
+# import matplotlib.pyplot as plt
+# import numpy as np
+#
+# widths, axes = 2.0 ** np.arange(9), plt.figure(figsize=(7.6, 3.2)).gca()
+# scores = np.random.default_rng(0).normal(size=(5000, 16, 1)) * widths**0.5
+# for power, style, label in ((0, "-", "scores"), (0.5, "--", "scores / √width"), (1, ":", "scores / width")):
+#     powers = np.exp(scores / widths**power)
+#     axes.semilogx(widths, (powers.max(axis=1) / powers.sum(axis=1)).mean(axis=0), style, base=2, label=label)
+# axes.set(xlabel="width of queries and keys", ylabel="largest of 16 weights", ylim=(0, 1))
+# axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
+
 # %%
 import math
 
@@ -54,6 +79,69 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
+
+# %% [markdown] tags=["step"]
+# **The scores of one query.** Compare it with each key, a row of `keys`, and scale.
+
+# %% tags=["active-ipynb", "step"]
+# def scores(query: Float[Tensor, "d_k"], keys: Float[Tensor, "k_len d_k"]) -> Float[Tensor, "k_len"]:
+#     """The scaled product of the query with each key."""
+#     ### BEGIN SOLUTION
+#     return (keys * query).sum(dim=-1) * len(query) ** -0.5
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# scores([1, 2, 0, 2], [[3, 1, 2, 0], [0, 2, 1, 1]]) = [2.5, 3]
+# scores([1, 2, 0, 2], [[3, 1, 2, 0], [0, 2, 1, 1]]) ≠ [5, 6]: no scale: scores grow with the width
+# scores([1, 2, 0, 2], [[3, 1, 2, 0], [0, 2, 1, 1]]) ≠ [1.25, 1.5]: divided by the width, not by its root
+# scores([1, 2, 0, 2], [[3, 1, 2, 0], [0, 2, 1, 1]]) ≠ [3.53553, 4.24264]: the root of the number of keys, not of d_k
+
+# %% [markdown] tags=["step"]
+# **The axis.** Make weights of the scores: each query, a row, has a weight of 1 to spread. `torch.softmax` is allowed.
+
+# %% tags=["active-ipynb", "step"]
+# def spread(scores: Float[Tensor, "q_len k_len"]) -> Float[Tensor, "q_len k_len"]:
+#     """The weight of each key for each query."""
+#     ### BEGIN SOLUTION
+#     return torch.softmax(scores, dim=-1)
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# spread([[0, 1.0986], [1.6094, 0]]) = [[0.25, 0.75], [0.83333, 0.16667]]
+# spread([[0, 1.0986], [1.6094, 0]]) ≠ [[0.16667, 0.75], [0.83333, 0.25]]: softmax down the queries: columns sum to 1
+
+# %% [markdown] tags=["step"]
+# **The mask.** Give the weights of one row in which only keys with a True count. Where there is none, give zeros.
+
+# %% tags=["active-ipynb", "step"]
+# def masked(scores: Float[Tensor, "k_len"], mask: Bool[Tensor, "k_len"]) -> Float[Tensor, "k_len"]:
+#     """Weights of the keys that may be attended to; 0 for all others."""
+#     ### BEGIN SOLUTION
+#     return torch.zeros_like(scores).masked_scatter(mask, torch.softmax(scores[mask], dim=0))
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# masked([-20000, -20001, -20000, -20002], [True, True, False, False]) = [0.73106, 0.26894, 0, 0]
+# masked([-20000, -20001, -20000, -20002], [True, True, False, False]) ≠ [0, 0, 0.8808, 0.1192]: inverted: True attends
+# masked([-20000, -20001, -20000, -20002], [True, True, False, False]) ≠ [0, 0, 0.5, 0.5]: hidden scores
+#     became a number, 0 or -10000, and all others are lower: take -inf, or the lowest number there is
+# masked([-20000, -20001, -20000, -20002], [True, True, False, False]) ≠ [0.56005, 0.20603, 0.20603, 0.02788]:
+#     the mask is added, which raises a score by 1
+# masked([-20000, -20001, -20000, -20002], [True, True, False, False]) ≠ [0.39949, 0.14696, 0, 0]: masked after softmax
+# masked([1, 2], [False, False]) = [0, 0]
+# masked([1, 2], [False, False]) ≠ [nan, nan]: softmax of a row of only -inf is 0/0; such a query gets zeros
+# masked([1, 2], [False, False]) ≠ [0.5, 0.5]: equal scores share the weight; such a query gets zeros
+
+# %% [markdown] tags=["experiment"]
+# The figure again, with your function. Change `d_k` to 4 and to 1024: does the largest weight move? Then take the scale
+# away: multiply `q` by `d_k**0.5`. Last, let `q` be `0 * q`. Further reading: Vaswani et al. 2017, section 3.2.1 with
+# its footnote, arXiv:1706.03762.
+
+# %% tags=["active-ipynb", "experiment"]
+# d_k = 64
+# q, k = torch.randn(500, 1, d_k), torch.randn(500, 16, d_k)
+# weights = scaled_dot_product_attention(q, k, torch.eye(16).expand(500, 16, 16))
+# print(f"width {d_k}: the largest weight is {weights.amax(dim=-1).mean():.2f}")
 
 
 # %%
