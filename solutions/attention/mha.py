@@ -52,6 +52,33 @@
 # For rows without a key: fill masked scores with the lowest finite number instead of `-inf`, take the softmax, and then
 # set masked weights to 0. In half precision: `F.softmax(scores, dim=-1, dtype=torch.float32).to(q.dtype)`.
 
+# %% [markdown] tags=["idea"]
+# A token often looks for several others at once: a verb for its subject and its object. One attention gives it one set
+# of weights, and what it finds in two places comes back as one mean. Several heads have a set each. A head works on a
+# part of the vectors: of 512 entries each of 8 heads has 64, compares those alone, and brings back 64 entries of the
+# values. The results are put side by side, and the last projection mixes them. The products take no more FLOPs than
+# those of one head of full width: eight times 64 is 512. There are more scores, though, a table for every head.
+#
+# What goes wrong is bookkeeping. A head owns some entries of every token, a vertical stripe on the left of the figure.
+# Memory holds the numbers token by token. Read straight into heads, they give a head whole tokens, as in the middle.
+# Taken by strides, they give it entries of all stripes, as on the right. The shapes fit, and no error is raised.
+
+# %% tags=["active-ipynb", "figure"]
+# """Three tables of 4 tokens with 8 entries each, marked by which of 4 heads owns the entry. Left: vertical stripes of
+# two entries. Middle, a mistake: each head has a whole token. Right, a mistake: heads take turns along the entries."""
+# import matplotlib.pyplot as plt
+# import numpy as np
+#
+# token, entry = np.indices((4, 8))
+# owners = {"blocks of the width": entry // 2, "mistake: whole tokens": token, "mistake: taking turns": entry % 4}
+# figure, axes = plt.subplots(1, 3, figsize=(7.6, 2.6), sharey=True)
+# for axis, (title, owner) in zip(axes, owners.items(), strict=True):
+#     for head, marker in enumerate("so^X"):
+#         axis.scatter(entry[owner == head], token[owner == head], s=60, marker=marker, label=f"head {head}")
+#     axis.set(title=title, xlabel="entry", xticks=range(8), yticks=range(4), xlim=(-0.6, 7.6), ylim=(3.6, -0.6))
+# axes[0].set_ylabel("token")
+# figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
+
 # %%
 import math
 
@@ -59,6 +86,67 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+
+# %% [markdown] tags=["step"]
+# **What a head sees.** Head `h`, from 0, owns the `h`-th block of entries of every token. Give its part of `x`.
+
+# %% tags=["active-ipynb", "step"]
+# def part(x: Float[Tensor, "seq d_model"], num_heads: int, h: int) -> Float[Tensor, "seq head_dim"]:
+#     """The entries of every token that head h owns."""
+#     ### BEGIN SOLUTION
+#     return x.chunk(num_heads, dim=-1)[h]
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# part([[1, 2, 3, 4, 5, 6], [7, 8, 9, 0, 1, 2]], 3, 1) = [[3, 4], [9, 0]]
+# part([[1, 2, 3, 4, 5, 6], [7, 8, 9, 0, 1, 2]], 3, 1) ≠ [[5, 6], [7, 8]]: a reshape cuts the sequence; split the width
+# part([[1, 2, 3, 4, 5, 6], [7, 8, 9, 0, 1, 2]], 3, 1) ≠ [[2, 5], [8, 1]]: every third entry; a head owns neighbors
+# part([[1, 2, 3, 4, 5, 6], [7, 8, 9, 0, 1, 2]], 3, 1) ≠ [[4, 5, 6], [0, 1, 2]]: a head is d_model / num_heads wide
+# part([[1, 2, 3, 4, 5, 6], [7, 8, 9, 0, 1, 2]], 3, 1) ≠ [[7, 8], [9, 0], [1, 2]]: token h: its axis is still in front
+
+# %% [markdown] tags=["step"]
+# **Side by side.** Put the results of all heads next to each other, so that each token has one row again.
+
+# %% tags=["active-ipynb", "step"]
+# def joined(results: Float[Tensor, "heads seq head_dim"]) -> Float[Tensor, "seq d_model"]:
+#     """For each token what head 0 found, then head 1, and so on."""
+#     ### BEGIN SOLUTION
+#     return torch.cat(list(results), dim=-1)
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# joined([[[1, 2], [3, 4]], [[5, 6], [7, 8]]]) = [[1, 2, 5, 6], [3, 4, 7, 8]]
+# joined([[[1, 2], [3, 4]], [[5, 6], [7, 8]]]) ≠ [[1, 2, 3, 4], [5, 6, 7, 8]]: a reshape mixes tokens: swap axes first
+# joined([[[1, 2], [3, 4]], [[5, 6], [7, 8]]]) ≠ [[1, 5, 2, 6], [3, 7, 4, 8]]: by turns: a head's entries stay together
+# joined([[[1, 2], [3, 4]], [[5, 6], [7, 8]]]) ≠ [[6, 8], [10, 12]]: added; they stand side by side
+
+# %% [markdown] tags=["step"]
+# **The scale.** By which factor are the scores of a head multiplied?
+
+# %% tags=["active-ipynb", "step"]
+# def scale(d_model: int, num_heads: int) -> float:
+#     """The factor of a head's scores."""
+#     ### BEGIN SOLUTION
+#     return (num_heads / d_model) ** 0.5
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# scale(72, 8) = 0.33333
+# scale(72, 8) ≠ 0.117851: the root of d_model; a score is a sum over one head's entries
+# scale(72, 8) ≠ 0.11111: the width of a head, without the root
+
+# %% [markdown] tags=["experiment"]
+# The query wants two things: its first half fits key 0, its second half key 1. Two heads bring both. What does one head
+# bring, and why? Then try 4. Last, make `sharp` 1: how sure is a head? Further reading: Vaswani et al. 2017, section
+# 3.2.2, arXiv:1706.03762; Michel et al. 2019, section 3, arXiv:1905.10650.
+
+# %% tags=["active-ipynb", "experiment"]
+# num_heads, sharp = 2, 9.0
+# module = MultiHeadAttention(4, num_heads)
+# for weight in module.parameters():
+#     weight.data = torch.eye(4)
+# wanted, found = torch.tensor([[[sharp, 0, sharp, 0]]]), torch.tensor([[[1.0, 0, 0, 1], [0, 1, 1, 0]]])
+# print(module(wanted, found))
 
 
 # %%
