@@ -51,6 +51,31 @@
 # `k.repeat_interleave(group, dim=-3)` gives 0, 0, 1, 1; `repeat` and `tile` would give 0, 1, 0, 1.
 # In half precision: `F.softmax(scores, dim=-1, dtype=torch.float32).to(q.dtype)`.
 
+# %% [markdown] tags=["idea"]
+# To write one token, a model reads the keys and values of all tokens before it. They lie in the KV cache, and in a long
+# conversation reading them takes longer than computing with them. If each of its 64 heads had keys of its own, Llama 3
+# 70B would keep 2.6 MB a token: 21 GB for 8,192 of them, for each user.
+#
+# Queries say what is looked for, and there should be many. Keys say what there is to find, and several queries can look
+# at the same ones. So query heads form groups, and a group shares one key head and one value head, as in the middle of
+# the figure. Llama 3 70B has eight of them, and an eighth of that cache, at nearly the same quality. A single one for
+# all saves still more, but costs quality. All of it saves memory and traffic, and hardly any FLOPs: every query head
+# has scores of its own. Groups are neighbors: with any other assignment all shapes fit, and trained weights give noise.
+
+# %% tags=["active-ipynb", "figure"]
+# """Eight query heads above, key and value heads below, and a line from each query head to the one it reads. Left,
+# multi-head: eight below. Middle, grouped: two below, four neighbors each. Right, multi-query: one below for all."""
+# import matplotlib.pyplot as plt
+#
+# figure, axes = plt.subplots(1, 3, figsize=(7.6, 3), sharey=True)
+# for axis, size, name in zip(axes, (1, 4, 8), ("multi-head", "grouped", "multi-query"), strict=True):
+#     for group, h in enumerate(range(0, 8, size)):
+#         style, middle = f"C{group % 2}" + "-:"[group % 2], h + (size - 1) / 2
+#         axis.plot([range(h, h + size), [middle] * size], [[1] * size, [0] * size], style, marker="o", markersize=9)
+#     axis.set(title=f"{name}\ncache {100 / size:.3g} %", xlabel="query head", xticks=range(8))
+#     axis.set(xlim=(-0.5, 7.5), ylim=(-0.3, 1.2))
+# axes[0].set_yticks([0, 1], ["key and\nvalue heads", "query heads"])
+
 # %%
 import math
 
@@ -58,6 +83,69 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+
+# %% [markdown] tags=["step"]
+# **Whose key head.** Neighboring query heads share one. Which key head does query head `h` read?
+
+# %% tags=["active-ipynb", "step"]
+# def key_head(h: int, num_heads: int, num_kv_heads: int) -> int:
+#     """The key and value head of query head h; all count from 0."""
+#     ### BEGIN SOLUTION
+#     return h * num_kv_heads // num_heads
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# key_head(17, 20, 4) = 3
+# key_head(17, 20, 4) ≠ 1: `h % num_kv_heads`, the order of tiled key heads; groups are neighbors
+# key_head(17, 20, 4) ≠ 4: divided by the number of key heads; a group has num_heads / num_kv_heads members
+# key_head(17, 20, 4) ≠ 2: the place within the group; what is asked for is the number of the group
+
+# %% [markdown] tags=["step"]
+# **The size of a projection.** What shape has the weight of `k_proj`, as `nn.Linear` stores it?
+
+# %% tags=["active-ipynb", "step"]
+# def shape(d_model: int, num_heads: int, num_kv_heads: int) -> tuple[int, int]:
+#     """Rows and columns of the weight that makes all keys."""
+#     ### BEGIN SOLUTION
+#     return num_kv_heads * d_model // num_heads, d_model
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# shape(24, 6, 2) = (8, 24)
+# shape(24, 6, 2) ≠ (24, 24): as many keys as queries, as in multi-head attention
+# shape(24, 6, 2) ≠ (24, 8): turned round: `nn.Linear` stores (out_features, in_features)
+# shape(24, 6, 2) ≠ (12, 24): d_model / num_kv_heads; a key head is as wide as a query head
+# shape(24, 6, 2) ≠ (2, 24): one row for each key head, which has d_model / num_heads of them
+
+# %% [markdown] tags=["step"]
+# **A key head for each query head.** Every row is a key head. Repeat them so that row `h` is what query head `h` reads.
+
+# %% tags=["active-ipynb", "step"]
+# def repeated(keys: Float[Tensor, "kv_heads dim"], group: int) -> Float[Tensor, "heads dim"]:
+#     """A row for each query head, where `group` query heads share a row of keys."""
+#     ### BEGIN SOLUTION
+#     return keys[torch.arange(len(keys) * group) // group]
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# repeated([[1, 2], [3, 4]], 3) = [[1, 2], [1, 2], [1, 2], [3, 4], [3, 4], [3, 4]]
+# repeated([[1, 2], [3, 4]], 3) ≠ [[1, 2], [3, 4], [1, 2], [3, 4], [1, 2], [3, 4]]: tiled: neighbors share
+# repeated([[1, 2], [3, 4]], 3) ≠ [[1, 1, 1, 2, 2, 2], [3, 3, 3, 4, 4, 4]]: entries, not heads: the wrong axis
+# repeated([[1, 2], [3, 4]], 3) ≠ [1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]: without a `dim` all becomes one row of numbers
+
+# %% [markdown] tags=["experiment"]
+# A multi-head model is made a grouped one so: the key and value heads of a group become their mean. How far off is the
+# result as `kv_heads` falls? Is one head of each, `[:, 0]` for `.mean(1)`, nearer? Random heads share nothing; trained
+# ones are trained on for a while. Further reading: Ainslie et al. 2023, sections 2.1 and 3.3, arXiv:2305.13245.
+
+# %% tags=["active-ipynb", "experiment"]
+# full, x = GroupedQueryAttention(64, 8, 8), torch.randn(1, 32, 64)
+# for kv_heads in (8, 4, 2, 1):
+#     grouped, state = GroupedQueryAttention(64, 8, kv_heads), full.state_dict()
+#     for name in ("k_proj.weight", "v_proj.weight"):
+#         state[name] = state[name].unflatten(0, (kv_heads, -1, 8)).mean(1).flatten(0, 1)
+#     grouped.load_state_dict(state)
+#     print(f"{kv_heads} of 8 key heads: {(grouped(x) - full(x)).norm() / full(x).norm():.2f} off")
 
 
 # %%
