@@ -62,12 +62,100 @@
 # `new_max = torch.maximum(row_max, scores.amax(-1, keepdim=True))`. Hidden scores are `-inf` where
 # `torch.arange(start, stop) > torch.arange(t - s, t)[:, None]`. Divide after the loop.
 
+# %% [markdown] tags=["idea"]
+# At 8,192 tokens the scores of one head take 134 MB in bfloat16. They go to the GPU's memory, come back for softmax,
+# and again for the mean of the values: the GPU waits more than it computes. A block of scores would fit into the fast
+# memory on the chip, some 200 kB. But a weight is a share of a sum over all keys, and that is known only at the end.
+#
+# So keep sums, and divide last. Exponentials are taken relative to the largest score, or they overflow. The largest so
+# far will do: when a larger one comes, all that has been summed is too large by one factor, and a multiplication puts
+# it right. After each block you hold the exact attention over the keys so far; without that factor the result goes
+# astray, as the figure shows. FLOPs stay as they are. Memory grows with the tokens, and no longer with their square.
+
+# %% tags=["active-ipynb", "figure"]
+# """The result for one query after each of six blocks of keys. Rescaled, it is the attention over the keys so far: 2.7,
+# 2, 6.5, 6.5, 2.2, 1.5. Not rescaled it is the same for two blocks, while the largest score stays, then ends at 3.1."""
+# import matplotlib.pyplot as plt
+# import numpy as np
+#
+# scores, values = np.array([[[0, 1, 2, 1, 4, 6], [1, 0, 3, 2, 5, 4]], [[2, 1, 7, 8, 2, 1], [3, 2, 8, 6, 1, 2]]])
+# largest, axes = np.maximum.accumulate(scores.max(axis=0)), plt.figure(figsize=(7.6, 3.3)).gca()
+# for shift, style, label in ((0, "o-", "rescaled: exact"), (largest, "s--", "not rescaled: wrong")):
+#     powers = np.exp(scores - shift)
+#     axes.plot((powers * values).sum(0).cumsum() / powers.sum(0).cumsum(), style, label=label)
+# axes.set_xticks(range(6), [f"{n}\nlargest: {m}" for n, m in enumerate(largest, 1)])
+# axes.set(xlabel="blocks of keys read, and the largest score so far", ylabel="result for one query", ylim=(0, 9))
+# axes.legend(loc="upper right")
+
 # %%
 import math
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+# %% [markdown] tags=["step"]
+# **The blocks.** Cut `t` keys into blocks: where does each begin, and before which key does it end?
+
+# %% tags=["active-ipynb", "step"]
+# def blocks(t: int, block_size: int) -> list[tuple[int, int]]:
+#     """Start and stop of each block of keys."""
+#     ### BEGIN SOLUTION
+#     return [(n * block_size, min(t, (n + 1) * block_size)) for n in range(-(-t // block_size))]
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# blocks(10, 4) = [(0, 4), (4, 8), (8, 10)]
+# blocks(10, 4) ≠ [(0, 4), (4, 8)]: the short block at the end is missing, and its keys count too
+# blocks(10, 4) ≠ [(0, 4), (4, 8), (8, 12)]: the last block ends beyond the keys; slices forgive it, masks do not
+
+# %% [markdown] tags=["step"]
+# **One more block.** You have the largest score so far, and the sum of exponentials under it. Give both, after a block.
+
+# %% tags=["active-ipynb", "step"]
+# def after(largest: float, total: float, scores: list[float]) -> tuple[float, float]:
+#     """The largest score and the sum under it, with this block's scores counted in."""
+#     ### BEGIN SOLUTION
+#     new = max(largest, *scores)
+#     return new, sum(math.exp(score - new) for score in scores) + total / math.exp(new - largest)
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# after(1.0, 2.0, [3.0, 2.0]) = (3, 1.63855)
+# after(1.0, 2.0, [3.0, 2.0]) ≠ (3, 3.36788): the old sum is not rescaled: it was taken under the old maximum
+# after(1.0, 2.0, [3.0, 2.0]) ≠ (3, 16.14599): the factor is upside down: a larger maximum makes the old sum smaller
+# after(1.0, 2.0, [3.0, 2.0]) ≠ (1, 12.10734): the maximum stays where it was, and large scores overflow
+# after(3.0, 2.0, [1.0, 2.0]) = (3, 2.50321)
+# after(3.0, 2.0, [1.0, 2.0]) ≠ (2, 6.80444): the maximum of the block alone: a block of low scores must not lower it
+
+# %% [markdown] tags=["step"]
+# **Causal, in a block.** Query `i` of `s` stands at key $t - s + i$. Which keys of a block does it see?
+
+# %% tags=["active-ipynb", "step"]
+# def seen(i: int, s: int, t: int, start: int, stop: int) -> list[bool]:
+#     """True for each key of the block that the query may attend to."""
+#     ### BEGIN SOLUTION
+#     return [key - i <= t - s for key in range(start, stop)]
+#     ### END SOLUTION
+
+# %% [markdown] tags=["step-cases"]
+# seen(1, 3, 8, 4, 8) = [True, True, True, False]
+# seen(1, 3, 8, 4, 8) ≠ [True, True, True, True]: keys counted from the block's own first one, without `start`
+# seen(1, 3, 8, 4, 8) ≠ [False, False, False, False]: the query counted from the first key, without t - s
+# seen(1, 3, 8, 4, 8) ≠ [True, True, False, False]: its own key is hidden
+
+# %% [markdown] tags=["experiment"]
+# Two parts of the keys, each by itself, make the whole: `lse` says how much each weighs. Change `cut` to 1 and to 1000:
+# does the difference stay at rounding? So keys may lie on several GPUs, as in ring attention. Further reading: Dao et
+# al. 2022, section 3.1, arXiv:2205.14135; Milakov and Gimelshein 2018, section 3, arXiv:1805.02867.
+
+# %% tags=["active-ipynb", "experiment"]
+# cut = 512
+# q, k, v = torch.randn(3, 1024, 32)
+# one, first = flash_attention(q, k[:cut], v[:cut])
+# two, second = flash_attention(q, k[cut:], v[cut:])
+# merged = one + torch.sigmoid(second - first)[:, None] * (two - one)
+# print("largest difference:", (merged - flash_attention(q, k, v)[0]).abs().max().item())
 
 
 # %%
