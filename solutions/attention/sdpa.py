@@ -122,7 +122,7 @@ from torch import Tensor
 
 # %% [markdown] tags=["step-cases"]
 # masked([-20000, -20001, -20000, -20002], [True, True, False, False]) = [0.73106, 0.26894, 0, 0]
-# masked([-20000, -20001, -20000, -20002], [True, True, False, False]) ≠ [0, 0, 0.8808, 0.1192]: inverted
+# masked([-20000, -20001, -20000, -20002], [True, True, False, False]) ≠ [0, 0, 0.8808, 0.1192]: inverted: True attends
 # masked([-20000, -20001, -20000, -20002], [True, True, False, False]) ≠ [0, 0, 0.5, 0.5]: hidden scores
 #     became a number, 0 or -10000, and all others are lower: take -inf, or the lowest number there is
 # masked([-20000, -20001, -20000, -20002], [True, True, False, False]) ≠ [0.56005, 0.20603, 0.20603, 0.02788]:
