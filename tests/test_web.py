@@ -175,7 +175,9 @@ def test_what_was_typed_is_there_after_the_server_was_killed(opened: Any, tmp_pa
     assert (server.folder / ".dojo" / "web.json").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("start", range(0, len(HOSTILE), 5))
+@pytest.mark.parametrize(
+    "start", [pytest.param(n, marks=[pytest.mark.proof] * bool(n)) for n in range(0, len(HOSTILE), 5)]
+)
 def test_what_an_attempt_says_is_text_and_never_markup(tab: Any, start: int):
     texts = HOSTILE[start : start + 5]
     says = "\n".join(f"print({text!a})" for text in texts)
@@ -319,4 +321,29 @@ def test_a_lesson_leads_from_a_wrong_step_to_its_name_to_the_right_one_and_to_th
     tab.click("text=Save and grade")
     tab.wait_for_function(f"() => /{name}: passed/.test(document.querySelector('.work .verdict .line').textContent)")
     tab.click("text=Look at it")
+    tab.context.close()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), pytest.param(390, "dark", marks=pytest.mark.proof)])
+def test_everybody_can_use_the_page_of_a_kata_and_nothing_moves_while_a_verdict_comes(
+    opened: Any, server: Server, width: int, scheme: str
+):
+    from axe_playwright_python.sync_playwright import Axe
+
+    how = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme, "reduced_motion": "reduce"}
+    bug = proofs.bugs(catalog.katas()["gqa"])[0]
+    path = server.folder / "katas/attention/gqa.py"
+    path.write_text(bug.plant(master.read_text(catalog.katas()["gqa"].master)))
+    tab = entered(opened, server, "/kata/gqa", **how)
+    tab.wait_for_selector(".cm-content[aria-label]")
+    tab.evaluate(
+        "() => { window.moved = 0; new PerformanceObserver(list => list.getEntries().forEach("
+        "each => window.moved += each.hadRecentInput ? 0 : each.value)).observe({type: 'layout-shift'}) }"
+    )
+    assert graded(tab).startswith("gqa: wrong")
+    tab.wait_for_timeout(500)
+    assert tab.evaluate("window.moved") < 0.01
+    found = Axe().run(tab)
+    assert not found.violations_count, found.generate_report()
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
     tab.context.close()

@@ -21,7 +21,7 @@ from tests.conftest import COUNT, copy_of_project, in_browser
 from tests.test_web import HOSTILE
 from tests.web import Server, browser, entered
 
-PAGES = ("/", "/plan", "/history/rope?verdict=1", "/history/dpo", "/report", "/rules")
+PAGES = ("/", "/plan", "/history/rope?verdict=1", "/history/dpo", "/paths", "/report", "/rules")
 FIRST, SECOND = "def rope(x):\n    return x\n", "def rope(x):\n    # < & >\n    return -x\n"
 SHIFTS = """new PerformanceObserver(list => {
   for (const entry of list.getEntries()) window.shifted = (window.shifted ?? 0) + entry.value;

@@ -227,6 +227,7 @@ def test_a_server_that_is_killed_loses_nothing(opened: Any, server: Server) -> N
 
 
 @in_browser
+@pytest.mark.proof
 def test_a_hunt_is_solved_and_tells_what_was_planted(tab: Any, server: Server) -> None:
     folder = prepared(server, "hunt", "causal_mask", "--yes", "--seed", "1")
     begin(tab, server, folder)
@@ -245,6 +246,7 @@ def test_a_hunt_is_solved_and_tells_what_was_planted(tab: Any, server: Server) -
 
 
 @in_browser
+@pytest.mark.proof
 def test_a_review_hears_remarks_by_line(tab: Any, server: Server) -> None:
     folder = prepared(server, "review", "rope", "--yes", "--seed", "3")
     begin(tab, server, folder)

@@ -76,8 +76,9 @@ class Server:
 @contextmanager
 def browser() -> Iterator[Any]:
     """A Chromium."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=BROWSER, args=[*BROWSER_FLAGS])
         yield opened

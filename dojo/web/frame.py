@@ -13,7 +13,14 @@ from nicegui import app, ui
 from dojo.content.catalog import Trouble, UnknownKata
 from dojo.verdict.page import html
 
-PLACES = {"/": "Katas", "/plan": "Plan", "/interviews": "Interviews", "/report": "Report", "/rules": "House rules"}
+PLACES = {
+    "/": "Katas",
+    "/paths": "Orders",
+    "/plan": "Plan",
+    "/interviews": "Interviews",
+    "/report": "Report",
+    "/rules": "House rules",
+}
 STYLE = Path(__file__).with_name("style.css")
 # Nothing may be typed where nothing keeps it; an editor must know when the system turns dark, and who hears the page
 # what it is; and the keys that grade mean the same wherever the focus is.

@@ -10,6 +10,7 @@ from dojo.web import (
     interviews_page,
     kata_page,
     leaving,
+    paths_page,
     plan_page,
     report_page,
     rules_page,
@@ -26,7 +27,7 @@ def add(judge: ResidentProcess) -> None:
     """Add every page; what is graded on them is graded by this judge."""
     frame.install()
     leaving.install()
-    for each in (home_page, plan_page, history_page, report_page, rules_page):
+    for each in (home_page, paths_page, plan_page, history_page, report_page, rules_page):
         each.add()
     kata_page.add(judge)
     interviews_page.add()

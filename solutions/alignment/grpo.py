@@ -165,7 +165,6 @@ from torch import Tensor
 #     print(end=f"{logp[7].exp():.2f} " if update % 20 == 0 else "")
 
 
-
 # %%
 def group_advantages(
     rewards: Float[Tensor, "prompts group"], scale: bool = True, eps: float = 1e-4
