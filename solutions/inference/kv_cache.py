@@ -165,7 +165,6 @@ from torch import Tensor, nn
 #     print(f"{time.perf_counter() - begun:.3f} s, differs by {(parts - attention(x)).abs().max():.1e}")
 
 
-
 # %%
 class KVCache:
     """Keys and values of up to max_len tokens, in buffers that are allocated once.
