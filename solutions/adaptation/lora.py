@@ -161,7 +161,6 @@ from torch import Tensor, nn
 #     print(f"rank {rank}: {loss:.4f}")
 
 
-
 # %%
 class LoRALinear(nn.Module):
     """A frozen matrix and a trainable change of low rank beside it, which merge() adds to the matrix.

@@ -164,7 +164,6 @@ from torch import Tensor
 #     print(f"{make.__name__}: {weights.tolist()}")
 
 
-
 # %%
 class AdamW(torch.optim.Optimizer):
     """Adam with weight decay that stays out of the gradient: Loshchilov, Hutter 2017, arXiv:1711.05101.
