@@ -147,7 +147,7 @@ from torch import Tensor
 # by_sequence([[4.0, nan], [1.0, 2.0]], [[True, False], [True, True]]) ≠ 1.75: the place left out is counted
 # by_sequence([[4.0, nan], [1.0, 2.0]], [[True, False], [True, True]]) ≠ nan: 0 * nan is nan; put 0 in its place
 # by_sequence([[5.0, 9.0], [1.0, 2.0]], [[False, False], [True, True]]) = 0.75
-# by_sequence([[5.0, 9.0], [1.0, 2.0]], [[False, False], [True, True]]) ≠ 1.5: the empty answer is not counted
+# by_sequence([[5.0, 9.0], [1.0, 2.0]], [[False, False], [True, True]]) ≠ 1.5: the empty answer counts as 0, among the n
 # by_sequence([[5.0, 9.0], [1.0, 2.0]], [[False, False], [True, True]]) ≠ nan: the empty answer is 0 / 0
 
 # %% [markdown] tags=["experiment"]
