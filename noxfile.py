@@ -121,6 +121,12 @@ def attacks(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def pictures(session: nox.Session) -> None:
+    """Take the pictures of the page in the browser anew, docs/pictures/*.png."""
+    _run(_python(session, "test", "web"), "docs/pictures.py", *session.posargs)
+
+
+@nox.session(python=False)
 def bench(session: nox.Session) -> None:
     """Measure solutions beside the best PyTorch (-- rope), a class (-- cohort, or -- class_size), or the -- page."""
     if session.posargs[:1] == ["cohort"]:

@@ -19,7 +19,7 @@ from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
 from dojo.web import difference
 from tests.conftest import COUNT, copy_of_project, in_browser
 from tests.test_web import HOSTILE
-from tests.web import Server, browser, entered
+from tests.web import PATIENCE, Server, browser, entered
 
 PAGES = ("/", "/plan", "/history/rope?verdict=1", "/history/dpo", "/paths", "/report", "/rules")
 FIRST, SECOND = "def rope(x):\n    return x\n", "def rope(x):\n    # < & >\n    return -x\n"
@@ -61,6 +61,9 @@ def test_signs_tell_a_difference_without_its_colors_and_markup_is_text() -> None
 
 @pytest.fixture(scope="module")
 def opened() -> Iterator[Any]:
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=PATIENCE)
     with browser() as found:
         yield found
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from dojo.verdict.page import html
 
 AROUND = 3  # lines that are shown around a change
-ALIKE = 0.5  # of a line's characters that stayed, from which on those that did not are marked
+ALIKE = 0.6  # of a line's words that stayed, from which on those that did not are marked
+WORD = re.compile(r"\w+|\s+|.")
 
 CHANGES = dict.fromkeys(("changed", "gone", "new"), "change")
 
@@ -69,11 +71,12 @@ def _pair(before: list[str], after: list[str], left: int | None, right: int | No
 
 def _marked(old: str, new: str) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
     """A line and what became of it, in pieces: those that differ are marked, where the lines are alike at all."""
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    before, after = WORD.findall(old), WORD.findall(new)
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     if matcher.ratio() < ALIKE:
         return ((old, False),), ((new, False),)
     left, right = list[Piece](), list[Piece]()
     for tag, a, b, c, d in matcher.get_opcodes():
-        left += [(old[a:b], tag != "equal")] if b > a else []
-        right += [(new[c:d], tag != "equal")] if d > c else []
+        left += [("".join(before[a:b]), tag != "equal")] if b > a else []
+        right += [("".join(after[c:d]), tag != "equal")] if d > c else []
     return tuple(left), tuple(right)

@@ -11,7 +11,7 @@ from dojo.content.catalog import typed
 COMMANDS = dict(sorted(DECLARED.items(), key=lambda item: HEADINGS.index(item[1].heading)))
 
 # Sessions for those who work on the project.
-NOX_ALONE = ("tests", "proof", "lessons", "attacks", "lint", "bench", "mutants", "soak")
+NOX_ALONE = ("tests", "proof", "lessons", "attacks", "lint", "bench", "mutants", "soak", "pictures")
 
 
 def overview() -> str:
