@@ -127,9 +127,9 @@ from torch import Tensor, nn
 
 # %% [markdown] tags=["experiment"]
 # The input grows by ten from line to line: by what factor does the output grow, and why? Then give `SwiGLU` a `dtype`
-# of `torch.float16`, and `x` too: at which scale is it `inf`? That is why a norm stands before the layer. Further
-# reading: Shazeer 2020, arXiv:2002.05202, section 2; Dauphin et al. 2016, arXiv:1612.08083, section 3, on a gate's
-# gradients.
+# of `torch.float16`, and `x` too: at which scale is the output no longer finite? That is why a norm stands before the
+# layer. Further reading: Shazeer 2020, arXiv:2002.05202, section 2; Dauphin et al. 2016, arXiv:1612.08083, section 3,
+# on a gate's gradients.
 
 # %% tags=["active-ipynb", "experiment"]
 # torch.manual_seed(0)

@@ -75,10 +75,9 @@
 # dull text that repeats itself. A fair draw has another fault: if 100,000 poor tokens have a millionth each, one draw
 # in ten takes one of them, and all that follows builds on it.
 #
-# So the tail is cut off before the draw. A fixed number, top-k, keeps too many tokens where the model is sure, and
-# drops good ones where it is not. Top-p keeps as many as it takes to reach most of the probability, min-p those not far
-# below the best: in the figure both follow the model. Temperature comes first and changes the probabilities themselves,
-# below 1 towards the best token, above 1 towards equal ones.
+# So the tail is cut off before the draw. A fixed number, top-k, keeps too many where the model is sure, and drops good
+# ones where it is not. Top-p keeps as many as it takes to reach most of the probability, min-p those not far below the
+# best: both follow the model. Temperature comes first: below 1 it sharpens the probabilities, above 1 it flattens them.
 #
 # The draw: lay the probabilities end to end, in the order of the vocabulary, on a line from 0 to 1. A random point on
 # it falls on one token, and nothing of length 0 is ever hit.
@@ -116,7 +115,6 @@ from torch import Tensor
 # stays([0.5, 0.3, 0.15, 0.05], 0.7) = [True, True, False, False]
 # stays([0.5, 0.3, 0.15, 0.05], 0.7) ≠ [True, False, False, False]: the token that crosses top_p is dropped; it stays
 # stays([0.5, 0.3, 0.15, 0.05], 0.7) ≠ [True, True, True, False]: one too many; without it top_p is reached already
-# stays([0.5, 0.3, 0.15, 0.05], 0.7) ≠ [False, False, False, False]: each probability is compared, not the sum before it
 # stays([0.95, 0.05], 0.9) = [True, False]
 # stays([0.95, 0.05], 0.9) ≠ [False, False]: no token is left; the one that crosses top_p stays, if it is the first too
 
@@ -133,6 +131,7 @@ from torch import Tensor
 # %% [markdown] tags=["step-cases"]
 # restored([0.5, 0.3, 0.2], [2, 0, 1]) = [0.3, 0.2, 0.5]
 # restored([0.5, 0.3, 0.2], [2, 0, 1]) ≠ [0.2, 0.5, 0.3]: taken from place ids[i]; entry i belongs at place ids[i]
+# restored([0.5, 0.3, 0.2], [2, 0, 1]) ≠ [0.5, 0.3, 0.2]: still in sorted order
 
 # %% [markdown] tags=["step"]
 # **The draw.** The first id whose cumulative sum exceeds `u` times the whole sum, which rounding may leave below 1.
@@ -152,10 +151,11 @@ from torch import Tensor
 # drawn([0.0, 0.4, 0.6], 0.0) ≠ 0: at least where it says exceeds; an id of probability 0 is drawn
 # drawn([0.5, 0.4, 0.0], 0.95) = 1
 # drawn([0.5, 0.4, 0.0], 0.95) ≠ 3: an id after the last; scale u by the whole sum
+# drawn([0.5, 0.4, 0.0], 0.95) ≠ 2: the last id, whose probability is 0; scale u by the whole sum
 
 # %% [markdown] tags=["experiment"]
 # 1,000 poor tokens: how many are drawn at `temperature` 0.5, 1 and 2? Now set `top_p` to None and `min_p` to 0.1: why
-# does heat not help the tail there? Further reading: Holtzman et al. 2019, arXiv:1904.09751, sections 3 and 4.
+# does heat not help the tail there? Further reading: Holtzman et al. 2019, arXiv:1904.09751, section 3.
 
 # %% tags=["active-ipynb", "experiment"]
 # temperature, top_k, top_p, min_p = 1.0, None, 0.9, None

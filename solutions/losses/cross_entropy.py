@@ -119,14 +119,14 @@ from torch import Tensor
 # def mean_of_kept(losses: Float[Tensor, "n"], targets: Int[Tensor, "n"], ignored: int) -> float:
 #     """The mean loss of the positions that count."""
 #     ### BEGIN SOLUTION
-#     kept = losses[targets != ignored]
-#     return float(kept.sum() / max(1, len(kept)))
+#     return float(losses[targets != ignored].sum() / max(1, int((targets != ignored).sum())))
 #     ### END SOLUTION
 
 # %% [markdown] tags=["step-cases"]
 # mean_of_kept([4.0, 1.0, 3.0, 8.0], [3, 0, 5, 0], 0) = 3.5
 # mean_of_kept([4.0, 1.0, 3.0, 8.0], [3, 0, 5, 0], 0) ≠ 4: nothing is left out; what is ignored need not be -100
 # mean_of_kept([4.0, 1.0, 3.0, 8.0], [3, 0, 5, 0], 0) ≠ 1.75: divided by all four positions; two count
+# mean_of_kept([4.0, 1.0, 3.0, 8.0], [3, 0, 5, 0], 0) ≠ 8: all losses are summed; two count
 # mean_of_kept([4.0, 1.0, 3.0, 8.0], [3, 0, 5, 0], 0) ≠ 7: a sum, not a mean
 # mean_of_kept([4.0], [0], 0) = 0
 # mean_of_kept([4.0], [0], 0) ≠ nan: 0/0 where nothing is kept; one such batch spoils every weight
