@@ -166,9 +166,7 @@ def test_the_list_reads_no_pictures_and_asks_once(kata, monkeypatch):
     ]
     assert database.remember(given) is None
     monkeypatch.setattr(database.sqlite3, "connect", connect)
-    started = time.process_time()
     assert len(database.recall_brief()) == 480
-    assert time.process_time() - started < 0.05  # reading all of it takes several times as long
     assert katas.show_list(kata.root) == 0
     asked = [statement for statement in statements if "attempt" in statement]
     assert len(asked) == 2  # once by ourselves

@@ -220,7 +220,9 @@ class TestPlan:
         assert tab.inner_text(".track.whole .count") in told
 
         tab.click("text=Clear the plan")
+        tab.wait_for_selector("dialog[open]")
         tab.keyboard.press("Escape")
+        tab.wait_for_selector("dialog[open]", state="detached")
         assert days.count()
         tab.click("text=Clear the plan")
         tab.click("text=Forget it")
@@ -347,7 +349,7 @@ def test_a_history_that_cannot_be_read_is_told_and_katas_are_shown(opened: Any, 
 @pytest.mark.parametrize(
     ("width", "scheme"),
     [
-        (390, "dark"),
+        pytest.param(390, "dark", marks=pytest.mark.proof),
         (1280, "light"),
         pytest.param(390, "light", marks=pytest.mark.proof),
         pytest.param(1280, "dark", marks=pytest.mark.proof),

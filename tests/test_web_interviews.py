@@ -190,6 +190,7 @@ def test_a_ladder_goes_through_two_stages_with_a_question_and_a_reload(tab: Any,
 
 
 @in_browser
+@pytest.mark.proof
 def test_a_server_that_is_killed_loses_nothing(opened: Any, server: Server) -> None:
     folder = prepared(server, "mock", NAME)
     tab = entered(opened, server)

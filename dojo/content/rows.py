@@ -113,11 +113,11 @@ def _row(lines: list[str], place: str) -> Row:
 
 @lru_cache(maxsize=64)
 def code(source: str) -> str:
-    """The source with every line of prose blank, each character still at its place."""
+    """The source with every line of prose, and of the lesson, blank, each character still at its place."""
     header, cells = master.split(source)
     prose = {*range(header.count("\n") + 1)} if header else set[int]()
     for cell in cells:
-        if cell.markdown:
+        if cell.markdown or cell.of_lesson:
             prose |= {*range(cell.start - 1, cell.start + len(cell.lines))}
     lines = source.split("\n")
     return "\n".join(" " * len(line) if number in prose else line for number, line in enumerate(lines))

@@ -98,7 +98,7 @@ class PoolProcess:
     calls do, about a third of a grading in all.
     """
 
-    def __init__(self, work: Callable[..., Any], server: ForkServer, core: int | None, telling: bool) -> None:
+    def __init__(self, work: Callable[..., Any], server: ForkServer, core: int | None, telling: bool = False) -> None:
         self.server = server.split(core)
         context = get_context("fork")
         self.channel, theirs = context.Pipe()

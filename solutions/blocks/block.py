@@ -119,7 +119,7 @@ from torch import Tensor, nn
 # stream([1.0, 7.0], [[0.0, 5.0], [10.0, 0.0]], True) ≠ [1.2788, 0.60388]: that is post-norm
 # stream([1.0, 7.0], [[0.0, 5.0], [10.0, 0.0]], True) ≠ [7.2, 3.4]: the branch is added to the norm; it is added to x
 # stream([1.0, 7.0], [[0.0, 5.0], [10.0, 0.0]], True) ≠ [7, 2]: the branch alone; it is added to x
-# stream([1.0, 7.0], [[0.0, 5.0], [10.0, 0.0]], True) ≠ [2.3598, 7.38851]: the norm stands behind the layer, not before
+# stream([1.0, 7.0], [[0.0, 5.0], [10.0, 0.0]], True) ≠ [2.3598, 7.38851]: the norm stands after the layer, not before
 #     it
 # stream([1.0, 7.0], [[0.0, 5.0], [10.0, 0.0]], False) = [1.2788, 0.60388]
 # stream([1.0, 7.0], [[0.0, 5.0], [10.0, 0.0]], False) ≠ [8, 9]: that is pre-norm

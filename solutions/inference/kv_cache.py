@@ -117,7 +117,7 @@ from torch import Tensor, nn
 # positions(3, 2) ≠ [5, 6]: the length after the new tokens have joined; read it before
 
 # %% [markdown] tags=["step"]
-# **The buffer.** Write `new` behind the `length` tokens that are there. Return all tokens, the oldest first.
+# **The buffer.** Write `new` after the `length` tokens that are there. Return all tokens, the oldest first.
 
 # %% tags=["active-ipynb", "step"]
 # def stored(buffer: Float[Tensor, "max_len"], length: int, new: Float[Tensor, "new"]) -> Float[Tensor, "so_far"]:
