@@ -231,11 +231,13 @@ def test_whatever_a_step_does_ends_in_a_verdict(judged, source: str, verdict: st
 
 
 def test_a_page_grades_a_step_as_any_other_entry_and_the_kata_after_it(server: ForkServer) -> None:
-    with ResidentGrader(SEED, server=server.split(None)) as grader:
+    own = server.split(None)
+    with ResidentGrader(SEED, server=own) as grader:
         assert grader.grade(steps.entry(ROPE, 2, lessons.step(ROPE, 2).solved)).state == "passed"
         whole = grader.grade(Entry.of_solution(ROPE))
         assert whole.verdict == "passed"
         assert len(whole.checks) > 20
+    server.join(own)
 
 
 def test_a_step_of_a_saved_notebook_is_graded_without_the_rest(kata: Kata, server: ForkServer) -> None:

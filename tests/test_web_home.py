@@ -277,7 +277,7 @@ class TestHistory:
         stub.write_text(mine, "utf-8")
         tab.goto(server.at("/history/rope"))
         tab.click("button[aria-label='Bring back of attempt 2']")
-        assert tab.evaluate("document.activeElement.textContent").strip() == "Leave it"
+        tab.wait_for_function("() => document.activeElement.textContent.trim() == 'Leave it'")
         tab.keyboard.press("Enter")
         assert stub.read_text("utf-8") == mine
         tab.click("button[aria-label='Bring back of attempt 2']")

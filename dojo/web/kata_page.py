@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from nicegui import run, ui
@@ -12,6 +13,7 @@ from dojo.content.catalog import Kata, Trouble
 from dojo.grading.options import Entry, Options, fresh_seed
 from dojo.grading.resident_process import Canceled, ResidentProcess
 from dojo.practice import history, progress
+from dojo.practice.database import Unreadable
 from dojo.web import lesson_view, prose
 from dojo.web.editor import Editor
 from dojo.web.frame import fold, frame, heading, say, told
@@ -105,15 +107,20 @@ class KataPage:
             return
         with self._after:
             if verdict:
-                summary, upcoming = progress.pass_of(self.kata, catalog.katas())
-                ui.label(summary)
-                if upcoming:
-                    ui.link(f"Next: {upcoming.title}", f"/kata/{upcoming.name}")
+                with suppress(Unreadable):  # who records the verdict says why
+                    self._show_pass()
             with fold("The solution, explained") as shown:
                 place = ui.element("div")
             # to be looked at counts as help with what is written afterwards, so it is not sent before
             shown.on("toggle", lambda: self._explain(place), [])
             lesson_view.after(self.kata)
+
+    def _show_pass(self) -> None:
+        """What a pass comes to, and the kata that comes next. Raises Unreadable."""
+        summary, upcoming = progress.pass_of(self.kata, catalog.katas())
+        ui.label(summary)
+        if upcoming:
+            ui.link(f"Next: {upcoming.title}", f"/kata/{upcoming.name}")
 
     def _explain(self, place: ui.element) -> None:
         if not place.default_slot.children:
@@ -127,7 +134,8 @@ class KataPage:
         if self.busy:
             return
         if not self.editor.save():
-            say("The file has changed elsewhere: choose above which version to keep, then grade.", "bad")
+            if self.editor.draft.conflict:
+                say("The file has changed elsewhere: choose above which version to keep, then grade.", "bad")
             return
         self.busy = True
         self.view.begin(self.kata.name)
