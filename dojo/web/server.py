@@ -61,6 +61,7 @@ def main(args: argparse.Namespace) -> int:
             show_welcome_message=False,
             tailwind=False,
             reconnect_timeout=RECONNECT,
+            binding_refresh_interval=None,  # nothing here is bound
             access_log=False,
         )
     finally:
