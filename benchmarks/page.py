@@ -15,15 +15,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
 from benchmarks.speed import family, proportional_bytes  # noqa: E402
 from dojo.content import catalog, master, proofs  # noqa: E402
-from tests.conftest import copy_of_project  # noqa: E402
-from tests.web import Server, browser, entered, graded  # noqa: E402
+from tests.conftest import chromium, copy_of_project  # noqa: E402
+from tests.web import Server, entered, graded  # noqa: E402
 
 KATAS = ("softmax", "rope", "gqa", "kv_cache", "adamw", "lm")
 UP, GRADED, LOADED = 2.5, 0.5, 1.5  # the goals: times `import torch`; seconds in the median; seconds
@@ -46,7 +48,7 @@ def main() -> int:
     ratio = statistics.median(up) / statistics.median(torch)
     print(f"up in {statistics.median(up):.2f} s, {ratio:.2f} x `import torch` (goal {UP})", flush=True)
     server = Server(project, folder)
-    with browser() as opened:
+    with chromium() as opened:
         tab = entered(opened, server)
         for path, mark in (("/", "h1"), ("/kata/gqa", ".cm-content")):
             times = [_clocked(lambda path=path, mark=mark: _loaded(tab, server.at(path), mark)) for _ in range(rounds)]
@@ -73,15 +75,15 @@ def main() -> int:
     return 0
 
 
-def _clocked(what: object) -> float:
+def _clocked(what: Callable[[], object]) -> float:
     begun = time.perf_counter()
-    what()  # type: ignore[operator]
+    what()
     return time.perf_counter() - begun
 
 
-def _loaded(tab: object, address: str, mark: str) -> None:
-    tab.goto(address)  # type: ignore[attr-defined]
-    tab.wait_for_selector(mark)  # type: ignore[attr-defined]
+def _loaded(tab: Any, address: str, mark: str) -> None:
+    tab.goto(address)
+    tab.wait_for_selector(mark)
 
 
 if __name__ == "__main__":

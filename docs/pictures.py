@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from dojo.content import catalog, master, proofs  # noqa: E402
-from tests.conftest import copy_of_project  # noqa: E402
-from tests.web import Server, browser, entered, graded, typed  # noqa: E402
+from tests.conftest import chromium, copy_of_project  # noqa: E402
+from tests.web import Server, entered, graded, typed  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures"
 SIZE = {"width": 1280, "height": 800}
@@ -37,7 +37,7 @@ WEEK = (
 def main() -> None:
     """Practice for a week, and look."""
     PICTURES.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, browser() as opened:
+    with tempfile.TemporaryDirectory() as folder, chromium() as opened:
         server = practised(Path(folder))
         try:
             for name, show in {"home": home, "wrong": wrong, "passed": passed, "interview": interview}.items():

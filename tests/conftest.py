@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -106,6 +107,25 @@ def copy_of_project(to: Path) -> Path:
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 in_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
 BROWSER_FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
+
+
+@contextmanager
+def chromium(*more: str) -> Iterator[Any]:
+    """The machine's browser, started with `more` flags."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=BROWSER, args=[*BROWSER_FLAGS, *more])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A browser, one for all tests of a module."""
+    with chromium() as started:
+        yield started
+
 
 Grade = Callable[..., Verdict]
 

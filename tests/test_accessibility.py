@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from dojo.practice import database, report
 from dojo.practice.interview import interviewer
 from dojo.verdict.page import html
 from dojo.verdict.types import Verdict
-from tests.conftest import BROWSER, BROWSER_FLAGS, Grade, in_browser
+from tests.conftest import Grade, in_browser
 
 PHONE, DESKTOP = 390, 1280
 TALLEST = 4000  # pixels of a page about one mistake, on a phone: five screens
@@ -52,16 +51,6 @@ def remembered(verdict: Verdict, ago: float, text: str) -> database.Attempt:
         time.time() - ago, verdict.kata, "grade", verdict.verdict, verdict.tiers, failing, 1.0,
         90.0, 1, text, verdict.to_json(pictures=True),
     )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=BROWSER, args=list(BROWSER_FLAGS))
-        yield started
-        started.close()
 
 
 @in_browser

@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator
+from playwright.sync_api import Locator, Page
 
 from dojo.content import catalog, lessons, master
-from tests.conftest import BROWSER, BROWSER_FLAGS, copy_of_project, in_browser
+from tests.conftest import chromium, copy_of_project, in_browser
 
 TOKEN = "of-this-test"  # nobody else can ask this server to run code
 ANSWER = """\
@@ -76,19 +76,26 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     log.close()
 
 
+@contextmanager
+def lab_page(address: str, path: str, height: int = 1400) -> Iterator[tuple[Page, Locator]]:
+    """A notebook in the Lab of this address, once its kernel is there, alone on the page; and its code cells."""
+    from playwright.sync_api import expect
+
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1200, "height": height})
+        page.goto(f"{address}/lab/tree/{path}?reset&token={TOKEN}")
+        expect(page.get_by_text("Python 3 (ipykernel) | Idle")).to_be_visible(timeout=60_000)
+        yield page, page.locator(".jp-Notebook .jp-CodeCell")
+
+
 @pytest.mark.proof
 @in_browser
 def test_an_answer_typed_in_lab_is_judged_there_saved_on_both_sides_and_graded_alike(lab, tmp_path: Path) -> None:
-    from playwright.sync_api import expect, sync_playwright
+    from playwright.sync_api import expect
 
     folder, address = lab
-    with sync_playwright() as tools:
-        browser = tools.chromium.launch(executable_path=BROWSER, args=list(BROWSER_FLAGS))
-        page = browser.new_page(viewport={"width": 1200, "height": 1400})
-        page.goto(f"{address}/lab/tree/notebooks/basics/softmax.ipynb?token={TOKEN}")
-        cells = page.locator(".jp-Notebook .jp-CodeCell")
+    with lab_page(address, "notebooks/basics/softmax.ipynb") as (page, cells):
         stub = cells.filter(has_text="def softmax")
-        expect(page.get_by_text("Python 3 (ipykernel) | Idle")).to_be_visible(timeout=60_000)
         stub.locator(".cm-content").click(timeout=60_000)
         page.keyboard.press("Control+a")
         page.keyboard.insert_text(ANSWER)
@@ -107,7 +114,6 @@ def test_an_answer_typed_in_lab_is_judged_there_saved_on_both_sides_and_graded_a
         while "wide.amax" not in master.read_text(kata.stub):  # the server brings it up to date
             assert time.monotonic() < deadline
             time.sleep(0.2)
-        browser.close()
     done = subprocess.run(
         [sys.executable, "-m", "dojo", "grade", "softmax", "--no-record"],
         cwd=folder, capture_output=True, text=True, timeout=120, check=False,
@@ -121,15 +127,10 @@ def test_an_answer_typed_in_lab_is_judged_there_saved_on_both_sides_and_graded_a
 @pytest.mark.proof
 @in_browser
 def test_a_lesson_in_lab_leads_from_a_wrong_step_to_its_name_and_to_the_right_one(lab, tmp_path: Path) -> None:
-    from playwright.sync_api import expect, sync_playwright
+    from playwright.sync_api import expect
 
     folder, address = lab
-    with sync_playwright() as tools:
-        browser = tools.chromium.launch(executable_path=BROWSER, args=list(BROWSER_FLAGS))
-        page = browser.new_page(viewport={"width": 1200, "height": 1400})
-        page.goto(f"{address}/lab/tree/notebooks/basics/softmax.ipynb?token={TOKEN}")
-        cells = page.locator(".jp-Notebook .jp-CodeCell")
-        expect(page.get_by_text("Python 3 (ipykernel) | Idle")).to_be_visible(timeout=60_000)
+    with lab_page(address, "notebooks/basics/softmax.ipynb") as (page, cells):
         figure = page.locator(".jp-OutputArea-output img")
         expect(figure).to_have_attribute("alt", re.compile("Three curves over a factor"), timeout=60_000)
         assert figure.evaluate("image => image.naturalWidth") > 300, "it is drawn before anything has run"
@@ -153,7 +154,6 @@ def test_a_lesson_in_lab_leads_from_a_wrong_step_to_its_name_and_to_the_right_on
         while "row - row.max()" not in notebook.read_text("utf-8"):
             assert time.monotonic() < deadline
             time.sleep(0.2)
-        browser.close()
     stub = (folder / "katas/basics/softmax.py").read_text("utf-8")
     assert stub == master.stub_text(catalog.katas(folder)["softmax"])
 
@@ -162,18 +162,13 @@ def test_a_lesson_in_lab_leads_from_a_wrong_step_to_its_name_and_to_the_right_on
 @in_browser
 @pytest.mark.parametrize("name", [kata.name for kata in catalog.katas().values() if lessons.of(kata)])
 def test_each_lesson_is_walked_in_lab_to_a_pass_of_its_kata(lab_of_lessons: tuple[Path, str], name: str) -> None:
-    from playwright.sync_api import expect, sync_playwright
+    from playwright.sync_api import expect
 
     folder, address = lab_of_lessons
     kata = catalog.katas(folder)[name]
     lesson = lessons.of(kata)
     assert lesson is not None
-    with sync_playwright() as tools:
-        browser = tools.chromium.launch(executable_path=BROWSER, args=list(BROWSER_FLAGS))
-        page = browser.new_page(viewport={"width": 1200, "height": 7000})  # all cells at once
-        page.goto(f"{address}/lab/tree/{kata.say(kata.notebook)}?reset&token={TOKEN}")
-        cells = page.locator(".jp-Notebook .jp-CodeCell")
-        expect(page.get_by_text("Python 3 (ipykernel) | Idle")).to_be_visible(timeout=60_000)
+    with lab_page(address, kata.say(kata.notebook), height=7000) as (page, cells):  # all cells at once
         picture = page.locator(".jp-OutputArea-output img").first
         expect(picture).to_have_attribute("alt", lesson.alternative, timeout=60_000)
 
@@ -197,4 +192,3 @@ def test_each_lesson_is_walked_in_lab_to_a_pass_of_its_kata(lab_of_lessons: tupl
         stub = cells.filter(has_text="NotImplementedError").first
         run(stub, master.solution_code(master.read_text(kata.master)))
         run(cells.filter(has_text=f'check("{name}")').first, told=f"{name}: passed")
-        browser.close()

@@ -27,7 +27,7 @@ from dojo.practice import database, report
 from dojo.verdict.page import card, html
 from dojo.verdict.page.heatmap import picture
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
-from tests.conftest import BROWSER, BROWSER_FLAGS, in_browser
+from tests.conftest import chromium, in_browser
 
 HOSTILE = [
     "<script>document.title = 'taken'</script>",
@@ -127,10 +127,7 @@ def shown(words: str) -> str:
 
 @in_browser
 def test_a_browser_runs_nothing_that_is_written_on_a_page(tmp_path: Path) -> None:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=list(BROWSER_FLAGS))
+    with chromium() as browser:
         view = browser.new_page()
         for name, text in every_page("".join(HOSTILE)).items():
             page = tmp_path / f"{name}.{'svg' if name == 'card' else 'html'}"
@@ -138,7 +135,6 @@ def test_a_browser_runs_nothing_that_is_written_on_a_page(tmp_path: Path) -> Non
             view.goto(page.as_uri())
             assert view.evaluate("document.querySelectorAll('[onerror], img:not([src^=\"data:\"])').length") == 0, name
             assert view.title() != "taken", name
-        browser.close()
 
 
 def test_a_grading_on_a_terminal_loads_no_templates() -> None:

@@ -18,7 +18,7 @@ from dojo.practice import database, report
 from dojo.verdict.page import card, html
 from dojo.verdict.page.heatmap import picture
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
-from tests.conftest import BROWSER, BROWSER_FLAGS, COUNT, Grade, in_browser
+from tests.conftest import BROWSER, BROWSER_FLAGS, COUNT, Grade, chromium, in_browser
 
 SVG = "{http://www.w3.org/2000/svg}"
 MEASURE = """() => {
@@ -113,16 +113,12 @@ def test_a_verdict_without_a_right_core_is_not_shared() -> None:
 @in_browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_card_is_readable_in_a_browser(scheme: str, tmp_path: Path) -> None:
-    from playwright.sync_api import sync_playwright
-
     longest = max((kata.title for kata in catalog.katas().values()), key=len)
     (tmp_path / "card.svg").write_text(shared(longest, 11, 21.4), "utf-8")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=list(BROWSER_FLAGS))
+    with chromium() as browser:
         page = browser.new_page(color_scheme=scheme)
         page.goto(f"file://{tmp_path}/card.svg")
         boxes, colours = page.evaluate(MEASURE)
-        browser.close()
     assert all(x >= 40 and x + width <= 600 for x, width in boxes), "a text leaves its card"
     assert all(contrast(colours[".card"], colours[f".{css}"]) >= 4.5 for css in ("strong", "quiet", "good", "part"))
     assert all(contrast(colours[".tile"], colours[f".{css}"]) >= 4.5 for css in ("quiet", "good", "part"))

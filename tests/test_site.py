@@ -19,7 +19,7 @@ from dojo.content import catalog, master, proofs, stages
 from dojo.content.catalog import ROOT, BrokenMaster, Kata, Trouble
 from dojo.content.cells import read_text, split
 from dojo.content.site import make, pages
-from tests.conftest import BROWSER, BROWSER_FLAGS, in_browser
+from tests.conftest import chromium, in_browser
 
 pytest.importorskip("latex2mathml", reason="latex2mathml is part of the test extra")
 pytestmark = pytest.mark.filterwarnings("ignore:'myst_parser")
@@ -276,13 +276,8 @@ def served(built: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator:
-    from playwright.sync_api import sync_playwright
-
-    alone = "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=BROWSER, args=[*BROWSER_FLAGS, alone])
+    with chromium("--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1") as started:
         yield started
-        started.close()
 
 
 @pytest.mark.proof

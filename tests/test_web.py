@@ -16,7 +16,7 @@ import pytest
 from dojo.content import catalog, lessons, master, proofs
 from tests.conftest import copy_of_project, in_browser
 from tests.test_attacks import HANGS, attacks
-from tests.web import Server, browser, entered, graded, typed, verdict
+from tests.web import Server, entered, graded, typed, verdict
 
 pytestmark = in_browser
 ROPE = "katas/positions/rope.py"
@@ -45,12 +45,6 @@ HOSTILE = [
 
 
 @pytest.fixture(scope="module")
-def opened() -> Iterator[Any]:
-    with browser() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("web")
     served = Server(copy_of_project(folder / "project"), folder)
@@ -59,11 +53,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def tab(opened: Any, server: Server) -> Iterator[Any]:
+def tab(browser: Any, server: Server) -> Iterator[Any]:
     """A tab at softmax's page, whose stub is fresh; what the test before has not saved is settled for the file."""
     kata = catalog.katas()["softmax"]
     (server.folder / kata.say(kata.stub)).write_text(master.stub_text(kata))
-    found = entered(opened, server, "/kata/softmax")
+    found = entered(browser, server, "/kata/softmax")
     found.wait_for_function("() => document.querySelector('.cm-content')?.textContent.includes('def softmax')")
     if found.locator("text=Take the file").count():
         found.click("text=Take the file")
@@ -156,9 +150,9 @@ def test_two_tabs_show_one_draft_and_a_closed_one_loses_nothing(tab: Any, server
     assert "typed in the first" not in (server.folder / "katas/basics/softmax.py").read_text()
 
 
-def test_what_was_typed_is_there_after_the_server_was_killed(opened: Any, tmp_path: Path):
+def test_what_was_typed_is_there_after_the_server_was_killed(browser: Any, tmp_path: Path):
     server = Server(copy_of_project(tmp_path / "project"), tmp_path)
-    tab = entered(opened, server, "/kata/rope")
+    tab = entered(browser, server, "/kata/rope")
     tab.wait_for_selector(".cm-content")
     typed(tab, "# not saved yet\n")
     tab.wait_for_selector("text=not saved")
@@ -205,8 +199,8 @@ def test_a_long_file_and_a_long_print_do_not_hang_the_page(tab: Any, server: Ser
     assert len(tab.inner_text(".verdict")) < 50_000
 
 
-def test_no_request_leaves_the_machine(opened: Any, server: Server):
-    tab, asked = entered(opened, server), list[str]()
+def test_no_request_leaves_the_machine(browser: Any, server: Server):
+    tab, asked = entered(browser, server), list[str]()
     tab.on("request", lambda request: asked.append(request.url))
     tab.goto(server.at("/kata/gqa"))
     tab.wait_for_selector(".cm-content")
@@ -219,8 +213,8 @@ def test_no_request_leaves_the_machine(opened: Any, server: Server):
 
 
 @pytest.mark.proof
-def test_a_stage_is_opened_in_the_file_and_its_prompt_shown(opened: Any, server: Server):
-    tab = entered(opened, server, "/kata/attention_ladder")
+def test_a_stage_is_opened_in_the_file_and_its_prompt_shown(browser: Any, server: Server):
+    tab = entered(browser, server, "/kata/attention_ladder")
     tab.wait_for_selector(".cm-content")
     assert tab.locator("h2:has-text('Stage 2')").count() == 0
     tab.click("text=Open stage 2")
@@ -229,10 +223,10 @@ def test_a_stage_is_opened_in_the_file_and_its_prompt_shown(opened: Any, server:
 
 
 @pytest.mark.proof
-def test_twenty_gradings_in_a_row_take_no_more_memory(opened: Any, server: Server):
+def test_twenty_gradings_in_a_row_take_no_more_memory(browser: Any, server: Server):
     import psutil
 
-    tab = entered(opened, server, "/kata/gqa")
+    tab = entered(browser, server, "/kata/gqa")
     tab.wait_for_selector(".cm-content")
     typed(tab, right("gqa"))
     graded(tab)
@@ -270,9 +264,9 @@ def test_every_attack_fails_on_the_page_too_and_leaves_it_as_it_was(tab: Any, se
 
 @pytest.mark.proof
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="no bubblewrap on this machine")
-def test_who_lets_other_machines_in_has_attempts_in_the_sandbox(opened: Any, tmp_path: Path):
+def test_who_lets_other_machines_in_has_attempts_in_the_sandbox(browser: Any, tmp_path: Path):
     server = Server(copy_of_project(tmp_path / "project"), tmp_path, "--host", "127.0.0.1")
-    tab = entered(opened, server, "/kata/softmax")
+    tab = entered(browser, server, "/kata/softmax")
     tab.wait_for_selector(".cm-content")
     typed(tab, f"import os\n\nassert not os.path.exists({str(server.folder / 'solutions')!r})\n{right('softmax')}")
     assert graded(tab).startswith("softmax: passed")
@@ -295,10 +289,10 @@ LESSONS = [pytest.param(name, marks=[pytest.mark.proof] * bool(n)) for n, name i
 
 @pytest.mark.parametrize("name", LESSONS)
 def test_a_lesson_leads_from_a_wrong_step_to_its_name_to_the_right_one_and_to_the_kata(
-    opened: Any, server: Server, name: str
+    browser: Any, server: Server, name: str
 ):
     kata = catalog.katas()[name]
-    tab = entered(opened, server, f"/kata/{name}")
+    tab = entered(browser, server, f"/kata/{name}")
     tab.wait_for_selector(".cm-content")
     tab.click("text=A lesson first")
     picture = tab.locator(".lesson img").first
@@ -326,7 +320,7 @@ def test_a_lesson_leads_from_a_wrong_step_to_its_name_to_the_right_one_and_to_th
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), pytest.param(390, "dark", marks=pytest.mark.proof)])
 def test_everybody_can_use_the_page_of_a_kata_and_nothing_moves_while_a_verdict_comes(
-    opened: Any, server: Server, width: int, scheme: str
+    browser: Any, server: Server, width: int, scheme: str
 ):
     from axe_playwright_python.sync_playwright import Axe
 
@@ -334,7 +328,7 @@ def test_everybody_can_use_the_page_of_a_kata_and_nothing_moves_while_a_verdict_
     bug = proofs.bugs(catalog.katas()["gqa"])[0]
     path = server.folder / "katas/attention/gqa.py"
     path.write_text(bug.plant(master.read_text(catalog.katas()["gqa"].master)))
-    tab = entered(opened, server, "/kata/gqa", **how)
+    tab = entered(browser, server, "/kata/gqa", **how)
     tab.wait_for_selector(".cm-content[aria-label]")
     tab.evaluate(
         "() => { window.moved = 0; new PerformanceObserver(list => list.getEntries().forEach("

@@ -19,7 +19,7 @@ from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
 from dojo.web import difference
 from tests.conftest import COUNT, copy_of_project, in_browser
 from tests.test_web import HOSTILE
-from tests.web import PATIENCE, Server, browser, entered
+from tests.web import Server, entered
 
 PAGES = ("/", "/plan", "/history/rope?verdict=1", "/history/dpo", "/paths", "/report", "/rules")
 FIRST, SECOND = "def rope(x):\n    return x\n", "def rope(x):\n    # < & >\n    return -x\n"
@@ -60,15 +60,6 @@ def test_signs_tell_a_difference_without_its_colors_and_markup_is_text() -> None
 
 
 @pytest.fixture(scope="module")
-def opened() -> Iterator[Any]:
-    from playwright.sync_api import expect
-
-    expect.set_options(timeout=PATIENCE)
-    with browser() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server on a history of rope, wrong and then passed, and hostile words of dpo."""
     folder = tmp_path_factory.mktemp("web")
@@ -94,8 +85,8 @@ def remembered(kata: str, text: str, word: str, ago: float, said: str = "off by 
 
 
 @pytest.fixture
-def tab(opened: Any, server: Server) -> Iterator[Any]:
-    found = entered(opened, server)
+def tab(browser: Any, server: Server) -> Iterator[Any]:
+    found = entered(browser, server)
     found.wait_for_selector(".katas a.kata")
     yield found
     found.context.close()
@@ -331,10 +322,10 @@ def test_the_house_rules_are_those_of_the_docs_or_it_is_said_where_they_belong(t
 
 
 @in_browser
-def test_a_history_that_cannot_be_read_is_told_and_katas_are_shown(opened: Any, tmp_path: Path) -> None:
+def test_a_history_that_cannot_be_read_is_told_and_katas_are_shown(browser: Any, tmp_path: Path) -> None:
     (tmp_path / "attempts.sqlite").write_text("no database, but long enough to look like one" * 40)
     served = Server(copy_of_project(tmp_path / "project"), tmp_path)
-    tab = entered(opened, served)
+    tab = entered(browser, served)
     tab.wait_for_selector(".katas a.kata")
     told = "it is not known what is solved: "
     assert told in tab.inner_text(".trouble")
@@ -358,12 +349,12 @@ def test_a_history_that_cannot_be_read_is_told_and_katas_are_shown(opened: Any, 
     ],
 )
 def test_everybody_can_read_every_page_and_nothing_moves_while_it_loads(
-    opened: Any, server: Server, width: int, scheme: str
+    browser: Any, server: Server, width: int, scheme: str
 ) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     how = {"viewport": {"width": width, "height": 844}, "color_scheme": scheme, "reduced_motion": "reduce"}
-    tab = entered(opened, server, **how)
+    tab = entered(browser, server, **how)
     tab.context.add_init_script(SHIFTS)
     for path in PAGES:
         tab.goto(server.at(path))

@@ -22,7 +22,7 @@ from dojo.practice.interview.timed_session import End, TimedSession
 from dojo.verdict.types import Verdict
 from tests.conftest import copy_of_project, in_browser
 from tests.test_stages import MADE_UP, NAME, body
-from tests.web import Server, browser, entered, verdict
+from tests.web import Server, entered, verdict
 
 live = pytest.importorskip("dojo.web.live")
 HOSTILE = "<img src=x onerror='window.hacked = 1'> {{ 7 * 7 }}"
@@ -46,12 +46,6 @@ QUESTIONS = """
 
 
 @pytest.fixture(scope="module")
-def opened() -> Iterator[Any]:
-    with browser() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A page of a project with a made-up ladder in it."""
     folder = tmp_path_factory.mktemp("interviews")
@@ -66,8 +60,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def tab(opened: Any, server: Server) -> Iterator[Any]:
-    made = entered(opened, server)
+def tab(browser: Any, server: Server) -> Iterator[Any]:
+    made = entered(browser, server)
     yield made
     made.context.close()
 
@@ -191,9 +185,9 @@ def test_a_ladder_goes_through_two_stages_with_a_question_and_a_reload(tab: Any,
 
 @in_browser
 @pytest.mark.proof
-def test_a_server_that_is_killed_loses_nothing(opened: Any, server: Server) -> None:
+def test_a_server_that_is_killed_loses_nothing(browser: Any, server: Server) -> None:
     folder = prepared(server, "mock", NAME)
-    tab = entered(opened, server)
+    tab = entered(browser, server)
     begin(tab, server, folder)
     tab.fill("input[aria-label='Ask the interviewer']", "which shape?")
     tab.keyboard.press("Enter")
@@ -213,7 +207,7 @@ def test_a_server_that_is_killed_loses_nothing(opened: Any, server: Server) -> N
     assert (kept["stage"], kept["hinted"], kept["end"]) == (2, {"2": 1}, End.OPEN)
     tab.context.close()
     server.start()
-    tab = entered(opened, server)
+    tab = entered(browser, server)
     tab.goto(at(server, folder))
     for words in ("Stage 2 of 3", "That of x", "An argument with a default", "not saved"):
         shows(tab, words)
@@ -337,9 +331,9 @@ def test_a_loop_is_silent_has_a_break_and_compares_numbers(tab: Any, server: Ser
 
 @in_browser
 @pytest.mark.proof
-def test_the_clock_stops_when_the_last_page_has_gone(opened: Any, server: Server) -> None:
+def test_the_clock_stops_when_the_last_page_has_gone(browser: Any, server: Server) -> None:
     folder = prepared(server, "mock", NAME)
-    tab = entered(opened, server)
+    tab = entered(browser, server)
     begin(tab, server, folder)
     shows(tab, "doubles a tensor")
     tab.context.close()
@@ -348,7 +342,7 @@ def test_the_clock_stops_when_the_last_page_has_gone(opened: Any, server: Server
     time.sleep(3)
     assert state(folder)["spent"] == stopped
     assert stopped < live.GONE + 5
-    tab = entered(opened, server)
+    tab = entered(browser, server)
     tab.goto(at(server, folder))
     shows(tab, "doubles a tensor")
     tab.context.close()

@@ -1,4 +1,4 @@
-"""A served page for tests: a copy of the project, a server on it, and a browser."""
+"""A served page for tests: a copy of the project, a server on it, and a tab of a browser."""
 
 from __future__ import annotations
 
@@ -7,12 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-from tests.conftest import BROWSER, BROWSER_FLAGS
 
 GRADED = "() => !/grading|Not graded/.test(document.querySelector('.verdict .line').textContent)"
 PATIENCE = 60_000  # milliseconds for anything on a busy machine
@@ -73,21 +69,12 @@ class Server:
         self.log.close()
 
 
-@contextmanager
-def browser() -> Iterator[Any]:
-    """A Chromium."""
-    from playwright.sync_api import expect, sync_playwright
+def entered(browser: Any, server: Server, path: str = "/", **how: Any) -> Any:
+    """A tab of a browser of its own that has come in by the address of the server, and is at a page."""
+    from playwright.sync_api import expect
 
     expect.set_options(timeout=PATIENCE)
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=BROWSER, args=[*BROWSER_FLAGS])
-        yield opened
-        opened.close()
-
-
-def entered(opened: Any, server: Server, path: str = "/", **how: Any) -> Any:
-    """A tab of a browser of its own that has come in by the address of the server, and is at a page."""
-    tab = opened.new_context(**({"viewport": {"width": 1280, "height": 900}} | how)).new_page()
+    tab = browser.new_context(**({"viewport": {"width": 1280, "height": 900}} | how)).new_page()
     tab.set_default_timeout(PATIENCE)
     tab.goto(server.address)
     if path != "/":

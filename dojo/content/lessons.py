@@ -16,7 +16,6 @@ Code cells are tagged `active-ipynb` too, and so are comments in the master.
 from __future__ import annotations
 
 import ast
-import base64
 import math
 import re
 from dataclasses import dataclass, field
@@ -220,6 +219,7 @@ class Figure:
         """The figure as an element that needs no other file; nothing where it is not drawn."""
         if not self.path.exists():
             return ""
+        import base64
         from html import escape
 
         encoded = base64.b64encode(self.path.read_bytes()).decode()

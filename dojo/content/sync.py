@@ -13,7 +13,6 @@ work in them, and only `sync` and `lab`, whose user asks for notebooks, bring an
 from __future__ import annotations
 
 from contextlib import nullcontext, suppress
-from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from dojo.content import build, files, lessons, master
@@ -211,6 +210,8 @@ def _notebook(kata: Kata, script: str, old: NotebookNode | None) -> NotebookNode
 
 def _woven(script: NotebookNode, book: NotebookNode) -> NotebookNode:
     """A script's notebook with the lesson's cells of another one, each where it stood between the cells of both."""
+    from difflib import SequenceMatcher  # which no grading needs
+
     own, lesson = [], []
     for cell in book.cells:
         if lessons.is_of_lesson(cell):

@@ -49,11 +49,8 @@ def capture(kata: Kata, namespace: dict[str, Any], labels: dict[str, str], step:
     cells = [(name, label, "".join(linecache.getlines(name))) for name, label in labels.items()]
     bound = [] if step else master.bound(kata)
     imports, defined = master.definitions([*bound, *every], [source for *_, source in cells])
-    if (
-        of_steps := []
-        if step
-        else lessons.taken_from_steps(kata, {name: source for name, (source, _) in defined.items()})
-    ):
+    sources = {name: source for name, (source, _) in defined.items()}
+    if not step and (of_steps := lessons.taken_from_steps(kata, sources)):
         raise Trouble(
             f"your answer uses {' and '.join(f'`{name}`' for name in of_steps)} of a step, and {kata.say(kata.stub)} "
             "has the cells of the kata alone: copy it into one of these, run that, then check again"

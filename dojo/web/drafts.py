@@ -6,7 +6,6 @@ page, both are kept: the draft is not written over the file, nor the file over t
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -22,8 +21,7 @@ class Draft:
     def __init__(self, path: Path, home: Path) -> None:
         """`home` is the folder of the project's own records. Raises OSError, and UnicodeDecodeError of a file."""
         self.path, self.home = path, home
-        name = f"{path.stem}-{hashlib.sha256(str(path).encode()).hexdigest()[:12]}.json"
-        self._kept = home / "drafts" / name
+        self._kept = home / "drafts" / f"{path.stem}-{files.digest(str(path))[:12]}.json"
         self._stamp: tuple[int, int] | None = None
         self.listeners: dict[object, Callable[[str], None]] = {}  # of each editor: take over this text
         self.disk = self.base = self.text = self._read()

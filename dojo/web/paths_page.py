@@ -27,9 +27,7 @@ def add() -> None:
 def _show(route: Route, practice: Practice) -> None:
     katas, standings = {kata.name: kata for kata in practice.katas}, practice.standings
     heading(route.title, 2)
-    solved = sum(standings[name].solved for name in route.names)
-    text("p", f"{route.about[0].upper()}{route.about[1:]}. {route.minutes(katas) / 60:.0f} hours at par; {solved} of "
-              f"{len(route.names)} katas solved.")  # fmt: skip
+    text("p", f"{route.about} {route.hours(katas)} hours at par; {route.tally(standings)}.")
     with ui.element("ol").classes("route"):
         for sitting in route.sittings:
             with ui.element("li"):

@@ -16,7 +16,6 @@ from dojo.verdict.types import Label, Outcome
 from dojo.web.frame import fold
 
 if TYPE_CHECKING:
-    from dojo.grading.run import ScriptRun
     from dojo.verdict.types import Check, Verdict
     from dojo.web.editor import Editor
 
@@ -60,17 +59,14 @@ class VerdictView:
         with self.body:
             self._coming = ui.element("ul").classes("coming")
 
-    def heard(self, news: Check | ScriptRun) -> None:
+    def heard(self, check: Check) -> None:
         """Take in a check that has ended."""
-        outcome = getattr(news, "outcome", None)
-        if not isinstance(outcome, Outcome):
-            return
-        if outcome.harmless:
+        if check.outcome.harmless:
             self._passed += 1
         else:
             self._failed += 1
             with self._coming, ui.element("li"):
-                ui.label(f"✗ {news.tier} · {readable(news.name, outcome is Outcome.WRONG)}")
+                ui.label(f"✗ {check.tier} · {readable(check.name, check.outcome is Outcome.WRONG)}")
 
     def end(self, verdict: Verdict) -> None:
         """Show the verdict."""

@@ -28,7 +28,7 @@ from dojo.content.catalog import Trouble
 from dojo.verdict.causes import assign
 from dojo.verdict.page.heatmap import picture
 from dojo.verdict.types import Check, Label, Outcome, Section, Tier, Verdict
-from tests.conftest import BROWSER, BROWSER_FLAGS, in_browser
+from tests.conftest import chromium, in_browser
 
 KATAS = ("gqa", "rope")
 POINTS = Rubric({"core": 6, "robust": 3, "fast": 1}, {"rope": {"core": 10}})
@@ -470,10 +470,8 @@ def test_the_class_page_lists_what_stands_out(out: Path) -> None:
 @in_browser
 def test_the_class_page_is_sorted_and_searched_with_the_keyboard_and_everybody_can_read_it(out: Path) -> None:
     from axe_playwright_python.sync_playwright import Axe
-    from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=list(BROWSER_FLAGS))
+    with chromium() as browser:
         for width, scheme in ((390, "dark"), (1280, "light")):
             view = browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
             errors: list[object] = []
@@ -496,4 +494,3 @@ def test_the_class_page_is_sorted_and_searched_with_the_keyboard_and_everybody_c
         view.emulate_media(media="print")
         assert not view.locator("#search").is_visible()
         assert students.first.evaluate("each => getComputedStyle(each).position") == "static"
-        browser.close()

@@ -17,7 +17,7 @@ class Route:
     """An order through the katas, in sittings."""
 
     title: str
-    about: str
+    about: str  # a sentence
     sittings: tuple[tuple[str, ...], ...]
 
     @property
@@ -25,9 +25,14 @@ class Route:
         """Its katas in their order."""
         return [name for sitting in self.sittings for name in sitting]
 
-    def minutes(self, katas: Mapping[str, Kata]) -> int:
-        """How long all of it takes, at par."""
-        return sum(katas[name].minutes for name in self.names)
+    def hours(self, katas: Mapping[str, Kata]) -> str:
+        """How many hours all of it takes, at par."""
+        return f"{sum(katas[name].minutes for name in self.names) / 60:.0f}"
+
+    def tally(self, standings: Mapping[str, Standing]) -> str:
+        """How many of its katas are solved, in words."""
+        names = self.names
+        return f"{sum(standings[name].solved for name in names)} of {len(names)} katas solved"
 
 
 def _route(title: str, about: str, sittings: str) -> Route:
@@ -37,7 +42,7 @@ def _route(title: str, about: str, sittings: str) -> Route:
 ROUTES = (
     _route(
         "A first week",
-        "from a softmax to a language model that writes, an hour or so a day",
+        "From a softmax to a language model that writes, an hour or so a day.",
         """
         softmax linear embedding rmsnorm
         causal_mask sdpa mha
@@ -50,7 +55,7 @@ ROUTES = (
     ),
     _route(
         "An interview in ten days",
-        "what is asked most, and at the end as it is asked: in stages, against the clock",
+        "What is asked most, and at the end as it is asked: in stages, against the clock.",
         """
         softmax sdpa causal_mask mha
         rope mqa gqa
@@ -66,7 +71,7 @@ ROUTES = (
     ),
     _route(
         "A serving engineer",
-        "caches, batches, memory and fewer bits: what stands between a model and its users",
+        "Caches, batches, memory and fewer bits: what stands between a model and its users.",
         """
         softmax sdpa rope
         gqa causal_attention kv_cache
@@ -85,13 +90,10 @@ def lines(katas: Mapping[str, Kata], standings: Mapping[str, Standing]) -> list[
     """The routes in Markdown, a list of sittings each, with minutes and with what is solved."""
     found = []
     for route in ROUTES:
-        solved = sum(standings[name].solved for name in route.names)
-        count = len(route.names)
-        found += [f"## {route.title}", ""]
-        found += [f"{route.about[0].upper()}{route.about[1:]}. {solved} of {count} katas solved.", ""]
+        found += [f"## {route.title}", "", f"{route.about} {route.tally(standings)}.", ""]
         for number, sitting in enumerate(route.sittings, 1):
             minutes = sum(katas[name].minutes for name in sitting)
             told = ", ".join(f"{name} ✓" if standings[name].solved else name for name in sitting)
             found.append(f"{number}. {told} ({minutes} min)")
-        found += ["", f"{route.minutes(katas) / 60:.0f} hours in all, at par.", ""]
+        found += ["", f"{route.hours(katas)} hours in all, at par.", ""]
     return found
