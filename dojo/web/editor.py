@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -33,6 +34,8 @@ class Editor:
         `grade` is called for Ctrl+Enter and Ctrl+S, `everywhere` or in this editor alone, beside others on its page.
         """
         self.draft, self.said, self._shown = draft_of(path, home), said, ""
+        with suppress(OSError, UnicodeDecodeError):  # which the first `look` tells
+            self.draft.look()  # while no page showed the file it may have been written
         with ui.element("div").classes("file"):
             ui.label(said).classes("mono")
             self.state = ui.label().classes("soft").props("role=status")

@@ -40,11 +40,10 @@ class VerdictView:
         with ui.element("section").classes("verdict").props(f'aria-label="Verdict{of}"'):
             with ui.element("div").classes("row"):
                 self.line = ui.label("Not graded yet.").classes("line").props("role=status aria-live=polite")
-                self.clock = ui.label().classes("soft").props("aria-hidden=true")
-                self._stoppable = cancel is not None
                 self.stop = ui.button("Cancel", on_click=cancel).props("flat dense")
+                self.stop.set_visibility(cancel is not None)
             self.body = ui.element("div").classes("body")
-        self.stop.set_visibility(False)
+        self._show_stop(False)
         self.timer = ui.timer(TICK, self._tick, active=False)
 
     def begin(self, what: str) -> None:
@@ -52,12 +51,14 @@ class VerdictView:
         self.line.set_text(f"grading {what} …")
         self._begun, self._passed, self._failed = time.monotonic(), 0, 0
         self.line.classes(replace="line")
-        self.stop.set_visibility(self._stoppable)
+        self._show_stop(True)
         self.timer.activate()
         self._mark({})
         self.body.clear()
         with self.body:
+            self.clock = ui.label().classes("soft").props("aria-hidden=true")
             self._coming = ui.element("ul").classes("coming")
+        self._tick()
 
     def heard(self, check: Check) -> None:
         """Take in a check that has ended."""
@@ -93,8 +94,10 @@ class VerdictView:
 
     def _rest(self) -> None:
         self.timer.deactivate()
-        self.stop.set_visibility(False)
-        self.clock.set_text("")
+        self._show_stop(False)
+
+    def _show_stop(self, shown: bool) -> None:
+        self.stop.style(f"visibility: {'visible' if shown else 'hidden'}")  # its place stays, and nothing moves
 
     def _tick(self) -> None:
         counted = f"{self._passed} passed" + (f", {self._failed} failed" if self._failed else "")

@@ -23,6 +23,7 @@ QUOTE_ANSWERS = (  # or known bugs, and so are no pages
 )  # fmt: skip
 GUIDES = ("README.md", "docs/house_rules.md", "docs/interviews.md")  # what a learner reads first
 LINK = re.compile(rf"{CODE}|(?<=\]\()(?P<path>[^)\s#:]+)(?P<anchor>#[^)\s]*)?(?=\))", re.MULTILINE | re.DOTALL)
+PICTURE = re.compile(r"!(?=\[[^\]]*\]\()")  # the sign that makes a link a picture
 ROWS = re.compile(r"^```text\n(?:(?!```).*\n)*?.* → .*\n(?:(?!```).*\n)*```$", re.MULTILINE)  # wrong answers as edits
 
 
@@ -169,9 +170,12 @@ def _contents(caption: str, names: list[str]) -> str:
 
 
 def _of_paper(root: Path, paper: str, known: set[str]) -> str:
-    """A paper without rows of wrong answers, whose links to what is no page lead to the repository on the web."""
+    """A paper without rows of wrong answers, whose links to what is no page lead to the repository on the web.
+
+    Its pictures are links too: they show files of learners, with answers in them.
+    """
     instead = f"*These rows quote a solution: [the repository]({repository(root)}/blob/main/{paper}) has them.*"
-    text = ROWS.sub(instead, read_text(root / paper))
+    text = PICTURE.sub("", ROWS.sub(instead, read_text(root / paper)))
 
     def moved(found: re.Match[str]) -> str:
         path = found["path"]
