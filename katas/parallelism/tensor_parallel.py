@@ -6,10 +6,9 @@
 # A feed-forward layer split over ranks, in Megatron's way. Every rank gets the same $x$ and returns the same $y$.
 #
 # **Write** `TensorParallelSwiGLU(d_model, d_ff, group, *, device=None, dtype=None)` with `forward(x)`, from
-# `(..., d_model)` to the same shape. Rank $r$ of `group.size` holds a slice of each undivided matrix, without biases:
-# rows $r \cdot d_{\mathrm{ff}} / \text{size}$ and on of `w1.weight` and `w3.weight`, `(d_ff / size, d_model)`, and
-# those columns of `w2.weight`, `(d_model, d_ff / size)`. The gradient of $x$ is the whole one on every rank, those of
-# weights are slices.
+# `(..., d_model)` to the same shape. Each rank holds `d_ff / size` consecutive rows of `w1.weight` and `w3.weight`, and
+# the same columns of `w2.weight`, of `nn.Linear`s without biases; rank 0 the first. The gradient of $x$ is the whole
+# one on every rank, those of weights are slices.
 #
 # `group.all_reduce(x)` returns the sum over ranks. Autograd does not pass it, and all ranks must make the same calls.
 #
