@@ -370,6 +370,8 @@ def test_a_draft_grows_with_its_file(tmp_path: Path) -> None:
 class Judge:
     """A judge that answers as it is told."""
 
+    seed = 1
+
     def __init__(self, *answers: object) -> None:
         self.answers = list(answers)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dojo.content import catalog
 from dojo.content.catalog import Trouble
+from dojo.grading.options import fresh_seed
 from dojo.judge.fork_server import ForkServer, start_judge
 
 if TYPE_CHECKING:
@@ -46,10 +47,11 @@ class ResidentProcess:
 
     def __init__(self, around: Sequence[str] = ()) -> None:
         """`around` are the words of a sandbox, if the attempts are to be in one."""
+        self.seed = fresh_seed()  # with which `prepare` grades
         self._process, channel = start_judge(f"{__name__}:serve")
         self._channel = Connection(channel.detach())
         self._turn = threading.Lock()
-        self._channel.send((dict(os.environ) | {"DOJO_ROOT": str(catalog.ROOT)}, tuple(around)))
+        self._channel.send((dict(os.environ) | {"DOJO_ROOT": str(catalog.ROOT)}, tuple(around), self.seed))
 
     def prepare(self, kata: Kata) -> None:
         """Grade the solution, so that oracles are known before the first attempt is there; a second time is nothing."""
@@ -100,13 +102,12 @@ def serve(descriptor: int, control: socket.socket) -> None:
     """The judge: do what arrives on the channel, until its other end is closed."""
     channel = Connection(descriptor)
     os.environ.clear()  # it was bare for the workers' sake
-    environment, around = channel.recv()
+    environment, around, seed = channel.recv()
     os.environ.update(environment)
-    from dojo.grading.options import fresh_seed
     from dojo.grading.resident import ResidentGrader
 
     server = ForkServer(around=around) if around else ForkServer(control=control)
-    grader = ResidentGrader(fresh_seed(), server=server)
+    grader = ResidentGrader(seed, server=server)
     prepared = set[str]()
     try:
         while True:

@@ -40,7 +40,8 @@ class KataPage:
     """The page of one kata, in one tab."""
 
     def __init__(self, kata: Kata, judge: ResidentProcess) -> None:
-        self.kata, self.judge, self.seed, self.busy = kata, judge, 0, False
+        self.kata, self.judge, self.busy = kata, judge, False
+        self.seed = judge.seed  # the inputs stay the same until a pass, so that the oracles are known
         with ui.element("div").classes("panes"):
             with ui.element("section").classes("ask").props(f'aria-label="What {kata.name} asks for"'):
                 self._asked = ui.element("div")
@@ -157,6 +158,7 @@ class KataPage:
             await run.io_bound(self._record, entry, verdict)
         self.view.end(verdict)
         if verdict.verdict == "passed" and not only:
+            self.seed = fresh_seed()
             self._show_explained(verdict)
 
     async def _judged(self, entry: Entry, view: VerdictView, only: str = "") -> Verdict | None:
@@ -166,7 +168,6 @@ class KataPage:
         def heard(check: Check) -> None:
             loop.call_soon_threadsafe(view.heard, check)
 
-        self.seed = self.seed if only else fresh_seed()
         options = Options(self.seed, keyword=only, scripts=True)
         try:
             found: Verdict = await run.io_bound(self.judge.grade, entry, options, heard)

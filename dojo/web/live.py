@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from dojo.content import catalog, stages
 from dojo.content.catalog import Kata, Trouble
-from dojo.grading.options import Entry, Options, fresh_seed
+from dojo.grading.options import Entry, Options
 from dojo.grading.resident_process import Canceled, ResidentProcess
 from dojo.grading.run import ScriptRun
 from dojo.practice.hunt import assistant, review
@@ -74,7 +74,7 @@ class JudgeGrader:
     """The judge that all pages share, as the grader of one session."""
 
     def __init__(self, judge: ResidentProcess, diagnose: bool) -> None:
-        self.judge, self.options = judge, Options(fresh_seed(), diagnose=diagnose)
+        self.judge, self.options = judge, Options(judge.seed, diagnose=diagnose)
         self._news: queue.SimpleQueue[tuple[int, object]] = queue.SimpleQueue()
         self._number = 0  # of the grading whose news are heard; of one that was given up none are
 
