@@ -117,10 +117,3 @@ def dropout(
 # - Fine-tuning on little data often turns it on again.
 #
 # Source: Chowdhery et al. 2022, section 5, arXiv:2204.02311.
-#
-# ### What goes wrong with dropout under activation checkpointing?
-#
-# - The forward pass runs twice. With other random numbers the gradient belongs to neither mask.
-# - So the generator's state is saved and restored, or the numbers are an input, as here.
-#
-# Source: PyTorch documentation of `torch.utils.checkpoint`, https://docs.pytorch.org/docs/stable/checkpoint.html.
