@@ -218,9 +218,7 @@ def _stub_mark(stub: str) -> str:
 
 def _cells_mark(node: dict) -> str:
     """The fingerprint of what stands in a notebook's cells; what running them gave does not count."""
-    cells = []
-    for cell in node["cells"]:
-        cells.append([cell.get("cell_type"), _source(cell).replace("\r\n", "\n")])
+    cells = [[cell.get("cell_type"), _source(cell).replace("\r\n", "\n")] for cell in node["cells"]]
     return files.digest(json.dumps(cells))[:16]
 
 

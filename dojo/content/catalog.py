@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
 
@@ -153,9 +154,9 @@ def select(words: list[str], root: Path = ROOT) -> list[Kata]:
     return list(chosen.values())
 
 
-def one(word: str, root: Path = ROOT) -> Kata:
+def one(word: str) -> Kata:
     """The kata of that name, for commands that do not take a track. Raises UnknownKata."""
-    chosen = select([word], root)
+    chosen = select([word])
     if len(chosen) != 1:
         raise UnknownKata(f"'{word}' is {len(chosen)} katas: name one of {', '.join(k.name for k in chosen)}")
     return chosen[0]
@@ -220,20 +221,12 @@ def _header(path: Path) -> dict:
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    lines = []
     with path.open(encoding="utf-8") as file:
-        fences = 0
-        for line in file:
-            if line.rstrip() == "# ---":
-                fences += 1
-            elif fences == 1 and line.startswith("#"):
-                lines.append(line[2:])
-            else:
-                break
-            if fences == 2:
-                break
+        fenced = file.readline().rstrip() == "# ---"
+        lines = takewhile(lambda line: line.startswith("#") and line.rstrip() != "# ---", file if fenced else ())
+        header = "".join(line[2:] for line in lines)
     try:
-        about = yaml.load("".join(lines), loader)["jupyter"]["dojo"]  # a safe loader either way
+        about = yaml.load(header, loader)["jupyter"]["dojo"]  # a safe loader either way
     except yaml.YAMLError as error:
         raise BrokenMaster(f"{path}: the header is no YAML: {error}") from None
     except (KeyError, TypeError):

@@ -5,11 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
+from pathlib import Path
 
 NOTEBOOK_ONLY = "active-ipynb"  # Jupytext's tag
 LESSON = "lesson"  # of the cells that a notebook has beside those of its script

@@ -334,19 +334,18 @@ def _step(kata: Kata, number: int, ask: Cell, code: Cell, cases: Cell) -> Step:
     if len(made) != 1 or not isinstance(made[0], ast.FunctionDef) or stub == text:
         raise BrokenMaster(f"{place}: a step is one function, its body between `{BEGIN}` and `{END}`")
     name, imports = made[0].name, _imports(kata, solution)
-    found = Step(number, ask.prose, name, solution, stub, imports, place)
-    return Step(number, ask.prose, name, solution, stub, imports, place, tuple(_rows(kata, found, cases)))
+    return Step(number, ask.prose, name, solution, stub, imports, place, tuple(_rows(kata, name, cases)))
 
 
-def _rows(kata: Kata, of_step: Step, cases: Cell) -> list[Row]:
+def _rows(kata: Kata, name: str, cases: Cell) -> list[Row]:
     found = []
     for number, line in _lines(cases):
         place = f"{kata.say(kata.master)}:{number}"
         match = ROW.fullmatch(line)
-        if match is None or match["name"] != of_step.name:
+        if match is None or match["name"] != name:
             raise BrokenMaster(
-                f"{place}: {line!r} is no row: `{of_step.name}(3) = 0.5` is right, and "
-                f"`{of_step.name}(3) ≠ 0.7: what is done wrong` a mistake"
+                f"{place}: {line!r} is no row: `{name}(3) = 0.5` is right, and "
+                f"`{name}(3) ≠ 0.7: what is done wrong` a mistake"
             )
         value, _, why = match["value"].partition(": ") if match["sign"] == "≠" else (match["value"], "", "")
         if match["sign"] == "≠" and not why:

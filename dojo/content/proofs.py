@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dojo.content import catalog, master
@@ -85,11 +85,7 @@ def place(kata: Kata, name: str) -> str:
 
 def mutants(kata: Kata) -> list[Row]:
     """The mistakes that a test of the learner's should reject, marked with their kinds."""
-    return [
-        Row(row.name, row.why, row.edits, row.mark.removeprefix(MUTANT), row.place)
-        for row in _table(kata)
-        if row.mark.startswith(MUTANT)
-    ]
+    return [replace(row, mark=row.mark.removeprefix(MUTANT)) for row in _table(kata) if row.mark.startswith(MUTANT)]
 
 
 def equivalents(kata: Kata) -> list[Row]:

@@ -14,13 +14,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from dojo.content.catalog import BrokenMaster, Kata
 from dojo.content.cells import NOTEBOOK_ONLY, Cell, read_text, split
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TAG, SIGNALS = "stage", "signals"
 HEADING = re.compile(r"## Stage (\d+) · (\d+) min\n")
@@ -264,9 +261,8 @@ def _grown(source: str, signatures: str) -> tuple[str, str]:
                 if isinstance(found, ast.FunctionDef):
                     extend(found, method)
                 elif not _inherited(tree, own, method.name):
-                    text = "\n".join(signatures.split("\n")[_first(method) - 1 : method.end_lineno])
                     end = own.end_lineno or own.lineno
-                    edits.append((place(end, len(lines[end - 1].encode())), f"\n\n{text}"))
+                    edits.append((place(end, len(lines[end - 1].encode())), f"\n\n{_text(signatures, method)}"))
     for where, text in reversed(sorted(edits, key=lambda edit: edit[0])):  # at one place the first stays the first
         source = source[:where] + text + source[where:]
     return source, "\n\n\n".join(new)
@@ -279,12 +275,9 @@ def _argument(argument: ast.arg, default: ast.expr | None) -> str:
     return f"{annotated} = {ast.unparse(default)}" if argument.annotation else f"{annotated}={ast.unparse(default)}"
 
 
-def _first(node: Definition) -> int:
-    return min([node.lineno, *(each.lineno for each in node.decorator_list)])
-
-
 def _text(source: str, node: Definition) -> str:
-    return "\n".join(source.split("\n")[_first(node) - 1 : node.end_lineno])
+    first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+    return "\n".join(source.split("\n")[first - 1 : node.end_lineno])
 
 
 def _commented(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import shlex
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from dojo.judge.fork_server import ForkServer, FreshStarts
     from dojo.judge.protocol import PickledCells
     from dojo.judge.proxy import Attempt
-    from dojo.verdict.failures import Fault
     from dojo.verdict.types import Check, Verdict
 
 RELATIVE, ABSOLUTE = 2e-3, 1e-5  # how far a float may be from a row's, which is written with few digits
@@ -39,7 +39,8 @@ def of_file(kata: Kata, number: int, path: Path | None) -> Entry:
     """The step in a file, or in the kata's notebook as it is saved. Raises Trouble."""
     path = path or kata.notebook
     if path.suffix.lower() != ".ipynb":
-        return replace(entry(kata, number, read(path), label=str(path)), repeat=_again(kata, number, path))
+        again = typed(f"grade {kata.name} --step {number} --attempt {shlex.quote(str(path))}")
+        return replace(entry(kata, number, read(path), label=str(path)), repeat=again)
     name = lessons.step(kata, number).name
     try:
         found = build.loads(path.read_bytes()) if path.is_file() else None
@@ -54,12 +55,6 @@ def of_file(kata: Kata, number: int, path: Path | None) -> Entry:
     parts = dict.fromkeys(ast.get_source_segment(source, node) or "" for source, node in defined.values())
     ours = [line for line in imports if "dojo" not in line]
     return replace(entry(kata, number, "\n".join([*ours, "", "", *parts, ""])), label=kata.say(path))
-
-
-def _again(kata: Kata, number: int, path: Path) -> str:
-    import shlex
-
-    return typed(f"grade {kata.name} --step {number} --attempt {shlex.quote(str(path))}")
 
 
 def grade(entry: Entry, options: Options, server: ForkServer | FreshStarts) -> Verdict:
@@ -96,8 +91,9 @@ def grade(entry: Entry, options: Options, server: ForkServer | FreshStarts) -> V
 
 def _check(step: Step, row: Row, attempt: Attempt, place: int) -> Check:
     """One call, and how it ended."""
-    from dojo.verdict.failures import Fault
-    from dojo.verdict.types import Check, Label, Outcome, Section, Tier
+    from dojo.verdict.failures import Fault, described
+    from dojo.verdict.mismatch import plain
+    from dojo.verdict.types import Check, Failure, Kind, Label, Outcome, Section, Tier
 
     name, begun = f"Test{step.name}::test_call_{place + 1}_gives_what_is_right", time.perf_counter()
     check = Check(name, Tier.CORE, Outcome.PASSED, place=place)
@@ -106,7 +102,9 @@ def _check(step: Step, row: Row, attempt: Attempt, place: int) -> Check:
         mistakes = (each for each in step.rows if each.call == row.call and not each.right and same(got, each.value))
         if not same(got, row.value):
             check.diagnosis = next((each.why for each in mistakes), None)
-            raise _wrong(row, got)
+            mine, theirs = plain.shown(got), plain.shown(row.value)
+            fact = f"got {mine if mine != theirs else described(got)}, expected {theirs}"
+            raise Fault(Outcome.WRONG, Failure(Kind.COMPARED, facts=(fact,), compared="values"))
     except Fault as fault:
         fault.failure.inputs.append(row.call)
         fault.ends(check)
@@ -152,10 +150,6 @@ def _answer(step: Step, row: Row, attempt: Attempt) -> Any:
 
 def same(got: Any, expected: Any) -> bool:
     """Whether an answer is a row's value, within the digits that a row is written with."""
-    return _difference(got, expected) is None
-
-
-def _difference(got: Any, expected: Any) -> Any:
     from dojo.judge.protocol import mapped
     from dojo.verdict.mismatch import plain
 
@@ -163,17 +157,7 @@ def _difference(got: Any, expected: Any) -> Any:
         return float(value) if type(value) is int else value  # [3, 0.3] may come as floats alone
 
     near = plain.within(RELATIVE, ABSOLUTE)
-    return plain.first_difference(mapped(floating, got), mapped(floating, expected), near)
-
-
-def _wrong(row: Row, got: Any) -> Fault:
-    from dojo.verdict.failures import Fault, described
-    from dojo.verdict.mismatch.plain import shown
-    from dojo.verdict.types import Failure, Kind, Outcome
-
-    mine, theirs = shown(got), shown(row.value)
-    fact = f"got {mine if mine != theirs else described(got)}, expected {theirs}"
-    return Fault(Outcome.WRONG, Failure(Kind.COMPARED, facts=(fact,), compared="values"))
+    return plain.first_difference(mapped(floating, got), mapped(floating, expected), near) is None
 
 
 def faults(kata: Kata, step: Step, server: ForkServer | FreshStarts) -> list[str]:

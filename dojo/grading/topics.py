@@ -58,7 +58,8 @@ def unproven(kata: Kata, failed: Mapping[str, Collection[str]]) -> list[str]:
     Wrong attempts are programs: a topic that asks something of a test alone is left to the bad tests in `tests/`.
     """
     seen = {check.partition("[")[0] for each in failed.values() for check in each}
-    seen |= {check for check in checks(kata) if check.partition("::")[0] in _of_a_test(kata)}
+    of_a_test = {class_name(cls) for cls in _classes(kata) if issubclass(cls, CandidateTest)}
+    seen |= {check for check in checks(kata) if check.partition("::")[0] in of_a_test}
     return [
         f"{kata.say(kata.grader)}: no wrong attempt fails a check of the topic {topic!r}"
         for topic, held in holding(kata).items()
@@ -75,10 +76,6 @@ def _classes(kata: Kata) -> list[type]:
 def _holds(cls: type) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = getattr(cls, "holds", {})
     return found
-
-
-def _of_a_test(kata: Kata) -> set[str]:
-    return {class_name(cls) for cls in _classes(kata) if issubclass(cls, CandidateTest)}
 
 
 def _names(cls: type) -> list[str]:

@@ -1,8 +1,8 @@
 """Mistakes against the house rules that any kata can be given: each is the solution with a wrapper around its calls.
 
-`wrapped(kata, mistake)` is the text of such an attempt: the master, the source of the wrapper, and the lines that put
-it around every function and module that the kata asks for. The kill matrix of a kata takes them for the checks that no
-mistake of its own fails.
+`wrapped(kata, mistake)` is the text of such an attempt: master, the source of the wrapper, which makes each call, and
+the lines that put it around every function and module that the kata asks for. The kill matrix of a kata takes them for
+the checks that no mistake of its own fails.
 """
 
 from __future__ import annotations
@@ -30,190 +30,129 @@ def own_dtype(args, kwargs):
     return next((v.dtype for v in (*floats(args, kwargs), *weights)), torch.float32)
 
 
-def input_overwritten(call):
-    def wrong(*args, **kwargs):
+def input_overwritten(call, args, kwargs):
+    result = call(*args, **kwargs)
+    with torch.no_grad():
+        for value in tensors(args, kwargs):
+            value[...] = ~value if "bool" in str(value.dtype) else value * 2
+    return result
+
+
+def generator_seeded(call, args, kwargs):
+    torch.manual_seed(0)
+    return call(*args, **kwargs)
+
+
+def off_by_a_tenth(call, args, kwargs):
+    result = call(*args, **kwargs)
+    if isinstance(result, Tensor):
+        return ~result if result.dtype == torch.bool else result * 1.1
+    if isinstance(result, dict):
+        return {name: value + 1 for name, value in result.items()}
+    return result + 1
+
+
+def detached(call, args, kwargs):
+    return call(*args, **kwargs).detach()
+
+
+def array_of_numpy(call, args, kwargs):
+    import numpy
+
+    torch.as_tensor(numpy.zeros(1))
+    return call(*args, **kwargs)
+
+
+def widened(call, args, kwargs):
+    return call(*args, **kwargs).astype("float64")
+
+
+def warning_at_run_time(call, args, kwargs):
+    import warnings
+
+    warnings.warn("divide by zero encountered in log", RuntimeWarning, stacklevel=1)
+    return call(*args, **kwargs)
+
+
+def wrong_in_half_precision(call, args, kwargs):
+    factor = 3.0 if own_dtype(args, kwargs) in (torch.float16, torch.bfloat16) else 1.0
+    return call(*args, **kwargs) * factor
+
+
+def wrong_in_float64(call, args, kwargs):
+    result = call(*args, **kwargs)
+    return result * 1.1 if "float64" in str(result.dtype) else result
+
+
+def infinite_for_large_inputs(call, args, kwargs):
+    result = call(*args, **kwargs)
+    large = result.dtype is torch.float16 and any(v.abs().max() > 200 for v in floats(args, kwargs))
+    return result * torch.inf if large or (not tensors(args[1:], {}) and result.dtype is torch.float16) else result
+
+
+def wrong_for_one_token(call, args, kwargs):
+    result = call(*args, **kwargs)
+    odd = any(1 in v.shape or v.ndim not in (2, 3) for v in tensors(args, kwargs))
+    return result * 2 if odd else result
+
+
+def dense_memory_assumed(call, args, kwargs):
+    result = call(*args, **kwargs)
+    dense = all(v.is_contiguous() if isinstance(v, Tensor) else v.flags.c_contiguous for v in tensors(args, kwargs))
+    return result if dense else result * 2
+
+
+def result_kept_for_the_same_object(call, args, kwargs, kept={}):  # noqa: B006  # from one call to the next
+    key = call, *map(id, args)
+    if key not in kept:
+        kept[key] = args, call(*args, **kwargs)
+    return kept[key][1]
+
+
+def loop_over_every_row(call, args, kwargs):
+    sizes = [size for v in tensors(args, kwargs) for size in v.shape]
+    sizes += [v for v in args if isinstance(v, int)]
+    modules = [each for each in args if isinstance(each, torch.nn.Module)]
+    sizes += [size for each in modules for p in each.parameters() for size in p.shape]
+    for _ in range(2 * sum(sizes)):
+        torch.zeros(1)
+    return call(*args, **kwargs)
+
+
+def table_of_all_pairs(call, args, kwargs):
+    sizes = [size for v in tensors(args, kwargs) for size in v.shape] + [v for v in args if isinstance(v, int)]
+    torch.zeros(max(sizes), 100 * max(sizes))
+    return call(*args, **kwargs)
+
+
+def a_hundred_times_over(call, args, kwargs):
+    for _ in range(100):
         result = call(*args, **kwargs)
-        with torch.no_grad():
-            for value in tensors(args, kwargs):
-                value[...] = ~value if "bool" in str(value.dtype) else value * 2
-        return result
-
-    return wrong
+    return result
 
 
-def generator_seeded(call):
-    def wrong(*args, **kwargs):
-        torch.manual_seed(0)
-        return call(*args, **kwargs)
-
-    return wrong
+def table_left_on_the_cpu(call, args, kwargs):
+    result = call(*args, **kwargs)
+    return result + torch.ones(result.shape, dtype=result.dtype, device="cpu") * 0
 
 
-def off_by_a_tenth(call):
-    def wrong(*args, **kwargs):
-        result = call(*args, **kwargs)
-        if isinstance(result, Tensor):
-            return ~result if result.dtype == torch.bool else result * 1.1
-        if isinstance(result, dict):
-            return {name: value + 1 for name, value in result.items()}
-        return result + 1
-
-    return wrong
+def other_arguments_in_another_order(call, args, kwargs):
+    if len(args) > 2:
+        args = (*args[:-2], args[-1], args[-2])
+    return call(*args, **kwargs)
 
 
-def detached(call):
-    def wrong(*args, **kwargs):
-        return call(*args, **kwargs).detach()
-
-    return wrong
-
-
-def array_of_numpy(call):
-    def wrong(*args, **kwargs):
-        import numpy
-
-        torch.as_tensor(numpy.zeros(1))
-        return call(*args, **kwargs)
-
-    return wrong
+def arguments_by_position_alone(call, args, kwargs):
+    if kwargs:
+        raise TypeError("arguments go by position")
+    return call(*args)
 
 
-def widened(call):
-    def wrong(*args, **kwargs):
-        return call(*args, **kwargs).astype("float64")
-
-    return wrong
-
-
-def warning_at_run_time(call):
-    def wrong(*args, **kwargs):
-        import warnings
-
-        warnings.warn("divide by zero encountered in log", RuntimeWarning, stacklevel=1)
-        return call(*args, **kwargs)
-
-    return wrong
-
-
-def wrong_in_half_precision(call):
-    def wrong(*args, **kwargs):
-        factor = 3.0 if own_dtype(args, kwargs) in (torch.float16, torch.bfloat16) else 1.0
-        return call(*args, **kwargs) * factor
-
-    return wrong
-
-
-def wrong_in_float64(call):
-    def wrong(*args, **kwargs):
-        result = call(*args, **kwargs)
-        return result * 1.1 if "float64" in str(result.dtype) else result
-
-    return wrong
-
-
-def infinite_for_large_inputs(call):
-    def wrong(*args, **kwargs):
-        result = call(*args, **kwargs)
-        large = result.dtype is torch.float16 and any(v.abs().max() > 200 for v in floats(args, kwargs))
-        return result * torch.inf if large or (not tensors(args[1:], {}) and result.dtype is torch.float16) else result
-
-    return wrong
-
-
-def wrong_for_one_token(call):
-    def wrong(*args, **kwargs):
-        result = call(*args, **kwargs)
-        odd = any(1 in v.shape or v.ndim not in (2, 3) for v in tensors(args, kwargs))
-        return result * 2 if odd else result
-
-    return wrong
-
-
-def dense_memory_assumed(call):
-    def wrong(*args, **kwargs):
-        result = call(*args, **kwargs)
-        dense = all(v.is_contiguous() if isinstance(v, Tensor) else v.flags.c_contiguous for v in tensors(args, kwargs))
-        return result if dense else result * 2
-
-    return wrong
-
-
-def result_kept_for_the_same_object(call):
-    kept = {}
-
-    def wrong(*args, **kwargs):
-        key = tuple(map(id, args))
-        if key not in kept:
-            kept[key] = args, call(*args, **kwargs)
-        return kept[key][1]
-
-    return wrong
-
-
-def loop_over_every_row(call):
-    def wrong(*args, **kwargs):
-        sizes = [size for v in tensors(args, kwargs) for size in v.shape]
-        sizes += [v for v in args if isinstance(v, int)]
-        modules = [each for each in args if isinstance(each, torch.nn.Module)]
-        sizes += [size for each in modules for p in each.parameters() for size in p.shape]
-        for _ in range(2 * sum(sizes)):
-            torch.zeros(1)
-        return call(*args, **kwargs)
-
-    return wrong
-
-
-def table_of_all_pairs(call):
-    def wrong(*args, **kwargs):
-        sizes = [size for v in tensors(args, kwargs) for size in v.shape] + [v for v in args if isinstance(v, int)]
-        torch.zeros(max(sizes), 100 * max(sizes))
-        return call(*args, **kwargs)
-
-    return wrong
-
-
-def a_hundred_times_over(call):
-    def wrong(*args, **kwargs):
-        for _ in range(100):
-            result = call(*args, **kwargs)
-        return result
-
-    return wrong
-
-
-def table_left_on_the_cpu(call):
-    def wrong(*args, **kwargs):
-        result = call(*args, **kwargs)
-        return result + torch.ones(result.shape, dtype=result.dtype, device="cpu") * 0
-
-    return wrong
-
-
-def other_arguments_in_another_order(call):
-    def wrong(*args, **kwargs):
-        if len(args) > 2:
-            args = (*args[:-2], args[-1], args[-2])
-        return call(*args, **kwargs)
-
-    return wrong
-
-
-def arguments_by_position_alone(call):
-    def wrong(*args):
-        return call(*args)
-
-    return wrong
-
-
-def made_for_the_first_shape(call):
-    seen = []
-
-    def wrong(*args, **kwargs):
-        seen.append([v.shape for v in tensors(args, kwargs)])
-        result = call(*args, **kwargs)
-        return result if seen[-1] == seen[0] else result * 2
-
-    return wrong
+def made_for_the_first_shape(call, args, kwargs, first={}):  # noqa: B006  # by what is called
+    shapes = [v.shape for v in tensors(args, kwargs)]
+    alike = shapes == first.setdefault(call, shapes)
+    result = call(*args, **kwargs)
+    return result if alike else result * 2
 
 
 CALLS: dict[str, Callable] = {
@@ -321,8 +260,11 @@ def wrapped(kata: Kata, mistake: str) -> str:
 def _around(made, wrapper):
     if isinstance(wrapper, type):
         return type(made.__name__, (wrapper, made), {}) if isinstance(made, type) else made
-    if not isinstance(made, type):
-        return wrapper(made)
-    if not issubclass(made, torch.nn.Module):
+    if isinstance(made, type) and not issubclass(made, torch.nn.Module):
         return made  # a dataclass
-    return type(made.__name__, (made,), {"forward": wrapper(made.forward)})
+    call = made.forward if isinstance(made, type) else made
+
+    def wrong(*args, **kwargs):
+        return wrapper(call, args, kwargs)
+
+    return type(made.__name__, (made,), {"forward": wrong}) if isinstance(made, type) else wrong

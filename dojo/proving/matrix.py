@@ -30,7 +30,8 @@ def survivors(kata: Kata, server: ForkServer, seed: int, own: dict[str, str] | N
     Each is run until a check fails it, and no further. `own` names the check that rejected each before, which is run
     first; it is brought up to date.
     """
-    sources, own = _own(kata), {} if own is None else own
+    source, own = master.read_text(kata.master), {} if own is None else own
+    sources = {bug.name: bug.plant(source) for bug in proofs.own_bugs(kata)} | proofs.mistakes(kata)
     before = {row: own[row] for row in sources if row in own}
     own.clear()
 
@@ -66,7 +67,7 @@ def faults(kata: Kata, server: ForkServer, seed: int) -> list[str]:
         for row, found in late.items():
             outcomes[row] |= found
     wrong = [
-        f"{_place(kata, bugs, row)}: no check fails {row!r}"
+        f"{bugs[row].place if row in bugs else proofs.place(kata, row)}: no check fails {row!r}"
         for row, found in outcomes.items()
         if not any(found.values())
     ]
@@ -111,15 +112,6 @@ def misdiagnosed(
         if told_as != {name} and bug.mark != proofs.RAISES:
             wrong.append((name, sorted(told_as)))
     return wrong
-
-
-def _own(kata: Kata) -> dict[str, str]:
-    source = master.read_text(kata.master)
-    return {bug.name: bug.plant(source) for bug in proofs.own_bugs(kata)} | proofs.mistakes(kata)
-
-
-def _place(kata: Kata, bugs: Mapping[str, Row], row: str) -> str:
-    return bugs[row].place if row in bugs else proofs.place(kata, row)
 
 
 def _raised(bugs: Mapping[str, Row], outcomes: Outcomes) -> list[tuple[str, Raised]]:

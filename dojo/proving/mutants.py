@@ -11,6 +11,7 @@ import copy
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from dojo.content import master, proofs
@@ -161,18 +162,13 @@ def become(node: ast.AST, other: ast.AST) -> None:
 def tally(kata: Kata, server: ForkServer, seed: int, done: Callable[[int, int], None] = lambda at, of: None) -> Tally:
     """Grade every mutant of a kata's solution; `done` hears how far it is."""
     made = list(mutants(code(master.read_text(kata.master))))
-    options, ended = Options(seed, diagnose=False, stop_at_first=True), 0
+    options, ended = Options(seed, diagnose=False, stop_at_first=True), count(1)
 
     def survives(text: str, server: ForkServer) -> bool:
         return run([Entry(kata, text, "mutant.py", "")], options, server)[0].verdict == "passed"
 
-    def tell(_: bool) -> None:
-        nonlocal ended
-        ended += 1
-        done(ended, len(made))
-
     with WorkerPool(survives, server, processors()) as pool:
-        alive = pool.map([text for text, *_ in made], tell)
+        alive = pool.map([text for text, *_ in made], lambda _: done(next(ended), len(made)))
     left = [(number, change) for (_, number, change), survived in zip(made, alive, strict=True) if survived]
     found, known = Tally(kata.name, len(made), len(made) - len(left)), proofs.equivalents(kata)
     for number, change in left:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import TextIO
 
 import torch
@@ -65,14 +66,12 @@ def prove(kata: Kata, steps: list[Step], seed: int, out: TextIO) -> list[Proven]
         faults, seconds = _cost(partial(step.find, kata, seed=seed, tell=tell))
         found.append(Proven(step, faults, max(0.0, seconds - start)))
         result = f"{len(faults)} fault{'s' * (len(faults) != 1)}" if faults else "holds"
-        print(
-            f"{chr(13) * out.isatty()}  {step.name:8} {result:<12} {found[-1].seconds:6.1f} CPU-s", file=out, flush=True
-        )
+        print(f"{back}  {step.name:8} {result:<12} {found[-1].seconds:6.1f} CPU-s", file=out, flush=True)
     for fault in (fault for each in found for fault in each.faults):
         print(fault, file=out)
     lines = sum(price.lines(kata).values())
-    count = sum(len(each.faults) for each in found)
-    ended = f"{count} fault{'s' * (count != 1)}" if count else "proven"
+    total = sum(len(each.faults) for each in found)
+    ended = f"{total} fault{'s' * (total != 1)}" if total else "proven"
     print(f"{kata.name}: {ended} · {lines} lines by hand · {sum(e.seconds for e in found):.1f} CPU-seconds", file=out)
     return found
 
@@ -213,15 +212,9 @@ def _each(
     """What is wrong with each of these sources, told with its place."""
     if not sources:
         return []
-    done = 0
-
-    def count(_: object) -> None:
-        nonlocal done
-        done += 1
-        tell(done, len(sources))
-
+    done = count(1)
     with WorkerPool(judge, parallel.warmed([kata], server), min(processors(), len(sources))) as pool:
-        found = pool.map(list(sources.values()), count)
+        found = pool.map(list(sources.values()), lambda _: tell(next(done), len(sources)))
     return [f"{place}: {fault}" for place, each in zip(sources, found, strict=True) for fault in each]
 
 

@@ -37,7 +37,9 @@ class Page:
 
 def pages(root: Path, katas: dict[str, Kata]) -> Iterator[Page]:
     """All pages of the site. Raises BrokenMaster."""
-    tracks = {track: [k for k in katas.values() if k.track == track] for track in _in_order(katas)}
+    tracks: dict[str, list[Kata]] = {}
+    for kata in katas.values():
+        tracks.setdefault(kata.track, []).append(kata)
     papers = _papers(root)
     yield Page("index.md", _first(tracks, papers))
     for track, members in tracks.items():
@@ -57,10 +59,6 @@ def path_of(kata: Kata) -> str:
 def repository(root: Path) -> str:
     """The address of the repository on the web."""
     return tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["urls"]["Homepage"]
-
-
-def _in_order(katas: dict[str, Kata]) -> list[str]:
-    return list(dict.fromkeys(kata.track for kata in katas.values()))
 
 
 def _papers(root: Path) -> list[str]:
@@ -109,7 +107,8 @@ def _of_kata(kata: Kata, katas: dict[str, Kata]) -> str:
     parts += ["## What stands in your file", _stub(kata)]
     rules = f"The [house rules]({_from(kata, 'docs/house_rules.md')}) hold besides."
     if topics := {} if staged else master.contract(kata):
-        parts += ["## Contract", "What a reviewer would insist on. " + rules, _bullets(topics)]
+        bullets = "\n".join(f"- {bullet}" for bullet in topics.values())
+        parts += ["## Contract", "What a reviewer would insist on. " + rules, bullets]
     else:
         parts += [rules]
     if kata.sources:
@@ -146,10 +145,6 @@ def _stub(kata: Kata) -> str:
     cells = split(master.stub_text(kata))[1]
     code = ["\n".join(cell.lines).strip() for cell in cells if not cell.markdown and NOTEBOOK_ONLY not in cell.tags]
     return "```python\n" + "\n\n\n".join(filter(None, code)) + "\n```"
-
-
-def _bullets(topics: dict[str, str]) -> str:
-    return "\n".join(f"- {bullet}" for bullet in topics.values())
 
 
 def _start(kata: Kata) -> str:
