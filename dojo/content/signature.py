@@ -127,9 +127,8 @@ def _literal(node: ast.expr) -> Any:
 
 def _by_position(names: tuple[str, ...], defaults: dict[str, Any], given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     count = max((number for number, name in enumerate(names, 1) if name in given), default=0)
-    return tuple({**defaults, **given}[name] for name in names[:count]), {
-        name: value for name, value in given.items() if name not in names
-    }
+    by_name = {name: value for name, value in given.items() if name not in names}
+    return tuple({**defaults, **given}[name] for name in names[:count]), by_name
 
 
 def _annotated(annotation: ast.expr | None) -> tuple[str, str]:

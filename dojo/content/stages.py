@@ -180,8 +180,7 @@ def _definitions(source: str) -> list[Definition]:
 
 def _named(body: list[ast.stmt], name: str) -> Definition | None:
     """The last definition of that name, which is the one that counts."""
-    found = [node for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name]
-    return found[-1] if found else None
+    return next((n for n in body[::-1] if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name), None)
 
 
 def _lacks(tree: ast.Module, wanted: Definition) -> str:

@@ -14,8 +14,6 @@ from dojo.contracts.attention import (
 from dojo.contracts.checks.assertions import (
     Wrong,
     assert_raises,
-    assert_state_unchanged,
-    assert_stays_in_torch,
     fail,
     match,
     noting,

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dojo.contracts.checks.assertions import assert_raises, fail, tensor
+from dojo.contracts.checks.assertions import fail, tensor
 from dojo.contracts.checks.inputs import Call, Draw
 from dojo.contracts.checks.operations import Ban
 from dojo.contracts.checks.tolerance import remembered, value_key
@@ -127,14 +127,9 @@ class HeadsContract(ModuleContract):
             inputs = {
                 k: draw.normal(*v.shape[:-1], d_model) if v.is_floating_point() else v for k, v in made.inputs.items()
             }
-            init = made.init | type(self).of_heads(heads) | {"d_model": d_model}
-            call = replace(made, inputs=inputs, init=init, params={})
-
-            def use(call: Call = call) -> None:
-                callee, args, kwargs = self.prepare_call(attempt, call)
-                callee.request(args, kwargs)
-
-            assert_raises(use, d_model, heads, sentence="d_model that num_heads does not divide is a ValueError")
+            call = replace(made, inputs=inputs, init=made.init | type(self).of_heads(heads) | {"d_model": d_model})
+            sentence = "d_model that num_heads does not divide is a ValueError"
+            self.refuses(attempt, call, d_model, heads, sentence=sentence)
 
 
 class AttentionContract(SoftmaxContract, HeadsContract):

@@ -288,11 +288,10 @@ class Contract(Harness):
                 calls.append((case, dtype, call))
             with suppress(*(() if tried is ordinary else (Raised,))):  # what is not ordinary may raise
                 for (case, dtype, call), reply in zip(calls, attempt.ask_each(asked), strict=True):
-                    sent = tolerance.named_leaves(self.signature.in_order(call.inputs)).items()
+                    given = tolerance.named_leaves(self.signature.in_order(call.inputs)).items()
+                    sent = [(name, v) for name, v in given if isinstance(v, Tensor)]
                     where = "" if dtype is torch.float32 else f" in {bare(dtype)}"
-                    for (name, v), after in zip(
-                        [e for e in sent if isinstance(e[1], Tensor)], reply["inputs"], strict=True
-                    ):
+                    for (name, v), after in zip(sent, reply["inputs"], strict=True):
                         if v.shape != after.shape or not ((v == after) | (v.isnan() & after.isnan())).all():
                             fail("inputs are not modified", f"{name} was changed in the case `{case}`{where}")
                     assert_state_unchanged(reply)
@@ -428,9 +427,7 @@ def _changed(call: Call, change: Callable[[Tensor], Tensor]) -> dict[str, Tensor
 
 
 def _relaid(values: dict[str, Any], change: Callable[[Tensor], Tensor]) -> dict[str, Any]:
-    """The values with their tensors changed."""
-    changed: dict[str, Any] = mapped(lambda v: change(v) if isinstance(v, Tensor) else v, values)
-    return changed
+    return mapped(lambda v: change(v) if isinstance(v, Tensor) else v, values)
 
 
 def _reversed(value: Tensor) -> Tensor:

@@ -249,8 +249,7 @@ class Harness(HouseRules):
 
     def expected(self, call: Call) -> Tensor:
         """The oracle's result in float64, where there is one alone."""
-        result: Tensor = self.expected_leaves(call)["result"]
-        return result
+        return self.expected_leaves(call)["result"]
 
     def expected_leaves(self, call: Call) -> dict[str, Any]:
         """The oracle's results in float64, by name."""

@@ -48,8 +48,7 @@ class JudgeProcess:
                 raise RuntimeError("the judge has died; please report this as our fault") from None
         if isinstance(message, Exception):
             raise message
-        verdicts: list[Verdict] = message
-        return verdicts
+        return message
 
     def close(self) -> None:
         """End the judge, if it has not come to an end, with every worker."""

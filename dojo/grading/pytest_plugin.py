@@ -125,8 +125,7 @@ class Subject:
                 return fails(item, self._planted, self.reference, **cases)
             return None
 
-        found: Fault | None = remembered(key, fault)
-        return found
+        return remembered(key, fault)
 
     def shows_in_values(self, failed: pytest.Function) -> Callable[[Row], bool] | None:
         """Whether a bug shows in the first case of the first check of core that the attempt passes.

@@ -66,8 +66,7 @@ class ResidentProcess:
         Raises Canceled, Trouble, or RuntimeError with the trace of what failed in the judge.
         """
         with self._turn:
-            verdict: Verdict = self._ask(Asked(entry, options, script), heard)
-            return verdict
+            return self._ask(Asked(entry, options, script), heard)
 
     def cancel(self) -> None:
         """Give up what is being graded; where nothing is, this does nothing."""

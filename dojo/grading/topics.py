@@ -39,12 +39,8 @@ def faults(kata: Kata) -> list[str]:
     found = [f"{kata.say(kata.master)}: no check holds the topic {topic!r}" for topic in topics if not held.get(topic)]
     found += [f"{where}: the contract has no topic {topic!r}" for topic in held if topic not in topics]
     for cls in _classes(kata):
-        names = _names(cls)
-        own = [
-            name
-            for name in names
-            if any(name in vars(base) for base in cls.__mro__ if base.__module__ == cls.__module__)
-        ]
+        names, written = _names(cls), [base for base in cls.__mro__ if base.__module__ == cls.__module__]
+        own = [name for name in names if any(name in vars(base) for base in written)]
         found += [f"{where}: no topic holds {cls.__name__}::{name}" for name in own if not topic_of(cls, name)]
         stated = [start for starts in _holds(cls).values() for start in starts]
         lost = [start for start in stated if not any(name.startswith(start) for name in names)]
@@ -74,8 +70,7 @@ def _classes(kata: Kata) -> list[type]:
 
 
 def _holds(cls: type) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = getattr(cls, "holds", {})
-    return found
+    return getattr(cls, "holds", {})
 
 
 def _names(cls: type) -> list[str]:

@@ -30,23 +30,11 @@ Others = list[str] | dict[str, str]  # the user's other attempts: folders of the
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 
-DTYPES = {
-    str(d).removeprefix("torch."): d
-    for d in (
-        torch.float64,
-        torch.float32,
-        torch.float16,
-        torch.bfloat16,
-        torch.complex128,
-        torch.complex64,
-        torch.int64,
-        torch.int32,
-        torch.int16,
-        torch.int8,
-        torch.uint16,
-        torch.uint8,
-        torch.bool,
-    )
+DTYPES: dict[str, torch.dtype] = {
+    name: getattr(torch, name)
+    for name in (
+        "float64 float32 float16 bfloat16 complex128 complex64 int64 int32 int16 int8 uint16 uint8 bool"
+    ).split()
 }
 
 

@@ -218,9 +218,9 @@ class Callee:
         """An attribute of a kept object."""
         return self.ask(do="read", target=self.target, name=name)["value"]
 
-    def operations(self, *args: Any, watched: list[str] | None = None, **kwargs: Any) -> dict[str, Any]:
+    def operations(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The readings of `observe` that watching alone gives: operations in all threads."""
-        return self.attempt.observed([(self, args, kwargs)], watched or [], counted=False)
+        return self.attempt.observed([(self, args, kwargs)], [], counted=False)
 
     def largest(self, *args: Any, **kwargs: Any) -> dict[str, int]:
         """The readings of `observe` that counting alone gives: bytes of the largest tensors, by operation."""
@@ -355,8 +355,7 @@ class _Call(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, callee: Callee, args: Args, kwargs: Kwargs, *sources: Tensor) -> Any:
         reply = callee.request(args, kwargs, grad=True)
-        ctx.callee, ctx.call, ctx.inputs = callee, reply["call"], len(sources) - len(callee.parameters())
-        ctx.worker = callee.attempt.worker()
+        ctx.callee, ctx.call = callee, reply["call"]
         if not isinstance(reply["value"], Tensor):
             raise NoTensor(reply["value"])
         return reply["value"]

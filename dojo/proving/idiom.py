@@ -180,13 +180,9 @@ EXEMPT: dict[str, dict[str, str]] = {
 
 def faults(kata: catalog.Kata) -> list[str]:
     """What is to be mended: idioms that a master does not keep, and exemptions that it no longer needs."""
-    seen, exempt = broken(kata), EXEMPT.get(kata.name, {})
-    needless = [
-        f"{kata.say(kata.master)}: {idiom}: it is kept, take it out of EXEMPT" for idiom in exempt if idiom not in seen
-    ]
-    return needless + [
-        f"{kata.say(kata.master)}: {idiom}: {what}" for idiom, what in seen.items() if idiom not in exempt
-    ]
+    seen, exempt, where = broken(kata), EXEMPT.get(kata.name, {}), kata.say(kata.master)
+    needless = [f"{where}: {idiom}: it is kept, take it out of EXEMPT" for idiom in exempt if idiom not in seen]
+    return needless + [f"{where}: {idiom}: {what}" for idiom, what in seen.items() if idiom not in exempt]
 
 
 def broken(kata: catalog.Kata) -> dict[str, str]:

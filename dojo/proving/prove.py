@@ -138,7 +138,7 @@ def _lesson(kata: Kata, server: ForkServer, seed: int, tell: Tell) -> list[str]:
 def _right(kata: Kata, server: ForkServer, seed: int, tell: Tell) -> list[str]:
     sources = {kata.say(kata.master): master.read_text(kata.master)}
     sources |= {proofs.right_place(kata, style): source for style, source in proofs.right_attempts(kata).items()}
-    return _each(kata, sources, seed, server, tell, lambda source, server: _failed(kata, source, seed, server))
+    return _each(kata, sources, server, tell, lambda source, server: _failed(kata, source, seed, server))
 
 
 def _field(kata: Kata, server: ForkServer, seed: int, tell: Tell) -> list[str]:
@@ -153,7 +153,7 @@ def _field(kata: Kata, server: ForkServer, seed: int, tell: Tell) -> list[str]:
         return core
 
     sources = {kata.say(kata.proofs / "field" / f"{style}.py"): text for style, text in proofs.field(kata).items()}
-    return _each(kata, sources, seed, server, tell, judge)
+    return _each(kata, sources, server, tell, judge)
 
 
 def _idiom(kata: Kata, server: ForkServer, seed: int, tell: Tell) -> list[str]:
@@ -202,12 +202,7 @@ def main(kata: Kata, only: list[str], seed: int) -> int:
 
 
 def _each(
-    kata: Kata,
-    sources: dict[str, str],
-    seed: int,
-    server: ForkServer,
-    tell: Tell,
-    judge: Callable[[str, ForkServer], list[str]],
+    kata: Kata, sources: dict[str, str], server: ForkServer, tell: Tell, judge: Callable[[str, ForkServer], list[str]]
 ) -> list[str]:
     """What is wrong with each of these sources, told with its place."""
     if not sources:

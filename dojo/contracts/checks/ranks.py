@@ -188,8 +188,7 @@ class OnRanks:
     @classmethod
     def params(cls, d: Draw, init: dict[str, Any], **scales: float) -> dict[str, Tensor]:
         """Random parameters, whole."""
-        found: dict[str, Tensor] = super().params(d, init | {"group": Group(1)}, **scales)  # type: ignore[misc]
-        return found
+        return super().params(d, init | {"group": Group(1)}, **scales)  # type: ignore[misc]
 
     @contextmanager
     def case_context(self, attempt: Attempt, case: str, call: Call) -> Iterator[None]:

@@ -239,8 +239,7 @@ def _nudged(values: Values, ulp: float, generator: torch.Generator) -> Values:
             return v
         return v * (1 + ulp * (torch.randint(0, 2, v.shape, generator=generator) * 2.0 - 1))
 
-    found: Values = mapped(nudged, values)
-    return found
+    return mapped(nudged, values)
 
 
 def _finite(value: Tensor) -> Tensor:

@@ -28,7 +28,6 @@ from dojo.contracts.checks.assertions import (
     Wrong,
     assert_raises,
     assert_state_unchanged,
-    assert_stays_in_torch,
     fail,
     match,
     noting,
@@ -235,7 +234,9 @@ class GeneratorContract(HouseRules):
     @core
     def test_stays_in_pytorch(self, attempt: Attempt) -> None:
         args, named = self.given(self.arguments(attempt, self.base))
-        assert_stays_in_torch(getattr(attempt, self.name), *args, **named)
+        foreign = getattr(attempt, self.name).observe(*args, **named)["foreign"]
+        if foreign:
+            fail("the computation stays in PyTorch", f"it was handed a {foreign[0]}")
 
     @robust
     def test_global_state_is_left_alone(self, attempt: Attempt) -> None:
@@ -287,14 +288,14 @@ class GeneratorContract(HouseRules):
 
     @fast
     def test_time_stays_near_the_reference(self, attempt: Attempt, reference: Attempt, draw: Draw) -> None:
-        mine, theirs = self.timer(attempt, draw), self.timer(reference, draw)
+        mine, theirs = self.timer(attempt), self.timer(reference)
         assert_time_within(self.time_limit, race(mine, theirs, self.time_limit, draw.random()))
         if not self.makes_tensor:
             got, exact = (self.asked(each, self.timed) for each in (attempt, reference))
             if plain.first_difference(got, self.expected(self.timed, got, exact), self.near):
                 fail("the answer of a timed call is right", "it differs from the reference's")
 
-    def timer(self, attempt: Attempt, draw: Draw) -> Callable[[], Reading]:
+    def timer(self, attempt: Attempt) -> Callable[[], Reading]:
         """A function that times one call; a result that is a tensor stays in the worker."""
         if not self.makes_tensor:
             return lambda: clocked(attempt, lambda: self.asked(attempt, self.timed))

@@ -102,7 +102,6 @@ class NumpyContract(Contract):
 
             def count(size: int, make: Callable[[Draw, int], Call] = make) -> int:
                 callee, args, kwargs = self.prepare_call(attempt, make(draw, size))
-                lines: int = callee.ask(do="steps", target=callee.target, args=args, kwargs=kwargs)["value"]
-                return lines
+                return callee.ask(do="steps", target=callee.target, args=args, kwargs=kwargs)["value"]
 
             assert_constant_op_count(axis, self.growth_sizes, count, what="lines of Python")

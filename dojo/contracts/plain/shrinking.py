@@ -28,7 +28,7 @@ def smallest(call: Call, fails: Callable[[Call], bool], simpler: Callable[[Call]
 def shorter(sequence: Any) -> Iterator[Any]:
     """The same text, list or tuple without a part of it: first halves, then quarters, at last single entries."""
     size = len(sequence)
-    while size > 1 or (size == 1 and len(sequence) > 0):
+    while size:
         size = size // 2 or 1
         for start in range(0, len(sequence), size):
             yield sequence[:start] + sequence[start + size :]

@@ -13,47 +13,10 @@ PRETOKEN = r"""'(?:[sdmt]|ll|ve|re)| ?[^\W\d_]+| ?\d+| ?(?:[^\s\w]|_)+|\s+(?!\S)
 # One entry is one kind. Numerals that are no decimal digits and U+001C to U+001F are left out: there GPT-2's own
 # pattern, which right attempts may use, and the one above give other pieces.
 KINDS = (
-    *(
-        "a",
-        "b",
-        "ab",
-        "ba",
-        "aa",
-        "B",
-        "é",
-        "ß",
-        "e\u0301",
-        "ñ",
-        "漢",
-        "क्षि",
-        "한",
-        "ﷺ",
-        "𝒜",
-        "𠮷",
-        "٣",
-        "12",
-        "7",
-        "_",
-    ),
-    *(
-        "'s",
-        "'ll",
-        "'S",
-        "’",
-        "!?",
-        "…",
-        "-",
-        "🙂",
-        "👩\u200d🚀",
-        "\0",
-        "\x07",
-        "\x7f",
-        "\u200b",
-        "\ufeff",
-        "\U0010ffff",
-    ),
-    *("\r\n", "\n", "\t", " ", " ", "  ", "\x85", "\u00a0", "\u3000", "\u2028"),
-)
+    "a", "b", "ab", "ba", "aa", "B", "é", "ß", "e\u0301", "ñ", "漢", "क्षि", "한", "ﷺ", "𝒜", "𠮷", "٣", "12", "7", "_",
+    "'s", "'ll", "'S", "’", "!?", "…", "-", "🙂", "👩\u200d🚀", "\0", "\x07", "\x7f", "\u200b", "\ufeff", "\U0010ffff",
+    "\r\n", "\n", "\t", " ", " ", "  ", "\x85", "\u00a0", "\u3000", "\u2028",
+)  # fmt: skip
 SYLLABLES = [first + second + last for first in "b d f g k l m n p r s t v st tr ch sh".split()
              for second in "a e i o u ea ou".split() for last in ("", "", "n", "r", "s", "l")]  # fmt: skip
 

@@ -62,9 +62,7 @@ def optimise(
         facts += [MOVED] if places != [leaf.data_ptr() for leaf in leaves] else []
         seen += [f"step {number}: {fact}" for fact in facts]
         trace.append([leaf.detach().clone() for leaf in leaves])
-        if any(
-            (leaf.dtype, leaf.shape) != (value.dtype, value.shape) for leaf, value in zip(leaves, values, strict=True)
-        ):
+        if [(leaf.dtype, leaf.shape) for leaf in leaves] != [(value.dtype, value.shape) for value in values]:
             break  # the next gradient would not fit it
     optimiser.zero_grad()
     if any(leaf.grad is not None for leaf in leaves):

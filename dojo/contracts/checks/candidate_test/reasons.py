@@ -23,7 +23,7 @@ NAMED = re.compile(
 DTYPES = re.compile(r"dtype|\b(?:b?float|int|complex)\d\d?\b|\b(?:Double|Half|BFloat16|Float)\b")
 
 
-def rests_on(trials: Trials, source: str, program: Sequence[str] = ()) -> str:
+def rests_on(trials: Trials, source: str, program: Sequence[str]) -> str:
     """What a test rests on that accepts the solution and not this right program, in a sentence.
 
     `program` is what has been changed of it already.

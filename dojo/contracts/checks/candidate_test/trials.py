@@ -80,16 +80,11 @@ class Trials:
         mine = self.attempt
         server = mine.server.warm() if isinstance(mine.server, ForkServer) else mine.server
         worker = worker_handle.Worker(server, mine.filename, mine.readable, mine.memory, trial=True)
-        given = {"source": program, "names": self.names, "relaxed": list(relaxed)}
+        given = {"do": "implement", "source": program, "names": self.names, "relaxed": list(relaxed)}
         given["origin"] = corpus.program(self.reference, self.test) if "values" in relaxed else ""
+        most = worker_handle.CPU_LIMIT * worker_handle.LOAD_FACTOR
         try:
-            list(
-                worker.ask(
-                    {"do": "implement"} | given,
-                    mine.contents(),
-                    limit=worker_handle.CPU_LIMIT * worker_handle.LOAD_FACTOR,
-                )
-            )
+            list(worker.ask(given, mine.contents(), limit=most))
             before = worker.cpu_seconds()
             request = {"do": "run_test", "test": self.test, "seed": seed}
             reply = next(worker.ask(request, limit=worker_handle.CPU_LIMIT * PATIENCE))
