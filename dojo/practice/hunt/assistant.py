@@ -14,7 +14,7 @@ from dojo.content import catalog, master, proofs
 from dojo.content.catalog import Kata, Trouble
 from dojo.practice import progress
 from dojo.practice.hunt import findings, reading, refactoring, with_test
-from dojo.practice.hunt.planting import Wish, choose, planted, program
+from dojo.practice.hunt.planting import Wish, bugs_named, choose, planted, program
 from dojo.practice.hunt.reading import ACCEPT, REJECT
 from dojo.practice.interview import mock, timed_session
 from dojo.practice.interview.status_line import clock
@@ -41,8 +41,7 @@ def begin(kata: Kata, seed: int, minutes: float | None, server: ForkServer, test
     tests_of = with_test.mistakes_for(kata, seed, refactoring.BUGS, server) if tests else []
     wish = Wish(kata.name, refactoring.BUGS, seed, among=tuple(tests_of))
     right, names = patched(kata, wish, server)
-    known = {bug.name: bug for bug in proofs.bugs(kata)}
-    sources = {kata.name: program(planted(right, [known[name] for name in names]))}
+    sources = {kata.name: program(planted(right, bugs_named(kata, names)))}
     before = program(master.read_text(kata.master))
     if tests:
         before, sources[kata.name] = (with_test.with_stub(kata, each) for each in (before, sources[kata.name]))
@@ -63,10 +62,10 @@ def patched(kata: Kata, wish: Wish, server: ForkServer) -> tuple[str, list[str]]
     """
     rng = random.Random(f"assistant {kata.name} {wish.seed}")
     without = rng.random() < WITHOUT
-    before, known = program(master.read_text(kata.master)), {bug.name: bug for bug in proofs.bugs(kata)}
+    before = program(master.read_text(kata.master))
     for right in refactoring.refactored(kata, rng):
         names = choose(replace(wish, text=right), server)
-        bugs = [known[name] for name in names]
+        bugs = bugs_named(kata, names)
         lines = refactoring.change(before, program(planted(right, bugs)))
         if len(bugs) == wish.bugs and findings.shown(findings.standing_in(right, bugs), lines):
             return right, [] if without else names

@@ -18,7 +18,7 @@ from dojo.grading.options import fresh_seed, read
 from dojo.practice import history, progress
 from dojo.practice.database import Unreadable
 from dojo.practice.hunt import assistant, planting, refactoring, with_test
-from dojo.practice.hunt.planting import Wish, planted, program
+from dojo.practice.hunt.planting import Wish, bugs_named, planted, program
 from dojo.practice.interview import mock, timed_session
 from dojo.practice.interview.runner import TerminalDesk
 from dojo.practice.interview.status_line import clock
@@ -139,9 +139,8 @@ def begin(
     for kata, wish, names in zip(katas, wishes, found, strict=True):
         if len(names) < wish.bugs:
             raise Trouble(f"{kata.name} has no room for {wish.bugs} bugs that do not hide each other: ask for fewer")
-        known = {bug.name: bug for bug in proofs.bugs(kata)}
         head = f"# {kata.title}, with {'a bug' if wish.bugs == 1 else f'{wish.bugs} bugs'} in it.\n\n"
-        sources[kata.name] = head + program(planted(read_text(kata.master), [known[name] for name in names]))
+        sources[kata.name] = head + program(planted(read_text(kata.master), bugs_named(kata, names)))
         if kata.name in asked:
             sources[kata.name] = with_test.with_stub(kata, sources[kata.name])
     seconds = 60.0 * (minutes or sum(max(5, kata.minutes // 2) for kata in katas))

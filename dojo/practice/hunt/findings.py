@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
-from dojo.content import catalog, proofs
+from dojo.content import catalog
 from dojo.practice.hunt import reader
-from dojo.practice.hunt.planting import planted, program
+from dojo.practice.hunt.planting import bugs_named, planted, program
 from dojo.practice.hunt.refactoring import change
 from dojo.verdict.screen.text import encodable
 
@@ -65,9 +65,8 @@ def standing_in(right: str, bugs: Sequence[Row]) -> list[Planted]:
 def of(held: TimedSession) -> list[Planted]:
     """The bugs of a change that is read, as they stand in it."""
     (name,) = held.katas
-    known = {bug.name: bug for bug in proofs.bugs(catalog.katas()[name])}
     assert held.change is not None
-    return standing_in(held.change.right, [known[each] for each in held.planted[name]])
+    return standing_in(held.change.right, bugs_named(catalog.katas()[name], held.planted[name]))
 
 
 def shown(places: Iterable[Planted], lines: Sequence[Line]) -> bool:

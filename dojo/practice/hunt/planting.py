@@ -199,6 +199,12 @@ class Facts:
         return (mine is None) != (whole is None)
 
 
+def bugs_named(kata: Kata, names: Iterable[str]) -> list[Row]:
+    """The known bugs of these names, in their order."""
+    known = {bug.name: bug for bug in proofs.bugs(kata)}
+    return [known[name] for name in names]
+
+
 def _row(bugs: Iterable[Row]) -> str:
     return " + ".join(bug.name for bug in bugs)
 

@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dojo.content import catalog, proofs
+from dojo.content import catalog
 from dojo.content.catalog import Kata, Trouble, typed
 from dojo.grading.options import fresh_seed
 from dojo.practice import database, progress
 from dojo.practice.database import Attempt
 from dojo.practice.hunt import bug_hunt, findings, reading, refactoring
-from dojo.practice.hunt.planting import Wish, choose, planted, program
+from dojo.practice.hunt.planting import Wish, bugs_named, choose, planted, program
 from dojo.practice.hunt.reading import DONE
 from dojo.practice.interview import mock, timed_session
 from dojo.practice.interview.runner import TerminalDesk
@@ -66,8 +66,7 @@ def main(args: argparse.Namespace) -> int:
 def begin(kata: Kata, seed: int, minutes: float | None, server: ForkServer) -> TimedSession:
     """Plant bugs into a change of a pull request's length, and begin a session with it. Raises Trouble."""
     before, right, names = requested(kata, seed, server)
-    known = {bug.name: bug for bug in proofs.bugs(kata)}
-    sources = {kata.name: program(planted(right, [known[name] for name in names]))}
+    sources = {kata.name: program(planted(right, bugs_named(kata, names)))}
     held = timed_session.begin("review", [kata], 60.0 * (minutes or MINUTES), sources)
     held.change, held.planted = Change(before, right), {kata.name: names}
     held.save()
@@ -78,14 +77,14 @@ def begin(kata: Kata, seed: int, minutes: float | None, server: ForkServer) -> T
 def requested(kata: Kata, seed: int, server: ForkServer) -> tuple[str, str, list[str]]:
     """What stood there, the text of a right program, and the two to four bugs to be planted into it. Raises Trouble."""
     rng = random.Random(f"review {kata.name} {seed}")
-    count, rows = rng.randint(FEWEST, MOST), {bug.name: bug for bug in proofs.bugs(kata)}
+    count = rng.randint(FEWEST, MOST)
     for before, right in refactoring.pull_requests(kata, rng):
         shows: dict[str, bool] = {}
         for bugs in range(count, FEWEST - 1, -1):  # as many as are found that do not hide each other
             names = choose(Wish(kata.name, bugs, seed, text=right), server, shows)
             if len(names) < bugs:
                 continue
-            some = [rows[name] for name in names]
+            some = bugs_named(kata, names)
             lines = refactoring.change(before, program(planted(right, some)))
             fits = refactoring.SHORTEST <= len(lines) <= refactoring.LONGEST
             if fits and findings.shown(findings.standing_in(right, some), lines):

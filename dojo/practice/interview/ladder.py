@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dojo.content import catalog, cells, files, master, proofs, stages
+from dojo.content import catalog, cells, files, master, stages
 from dojo.content.cells import Cell
 from dojo.grading.options import read
 
@@ -19,14 +18,6 @@ LAST_MINUTES = 5
 NOTHING_SAVED = "Half of the time for stage {stage} is over and nothing was saved yet. What are you thinking about?"
 REGRESSED = "Something of stage {stage} worked before and does not any more. Have a look before you go on."
 LAST = f"{LAST_MINUTES} minutes left. Leave the file so that it runs, and tell me what is missing."
-
-
-@dataclass(frozen=True)
-class Remark:
-    """Something that the interviewer says once."""
-
-    key: str
-    text: str
 
 
 def of(held: TimedSession) -> Kata | None:
@@ -56,8 +47,7 @@ def drawn(kata: Kata, seed: int) -> str:
         names = planting.choose(planting.Wish(opening.name, planting.MOST, seed), server)
     finally:
         server.close()
-    known = {bug.name: bug for bug in proofs.bugs(opening)}
-    text = planting.planted(cells.read_text(opening.master), [known[name] for name in names])
+    text = planting.planted(cells.read_text(opening.master), planting.bugs_named(opening, names))
     code = with_test.without_test(opening, planting.program(text))
     told = [cell for cell in cells.split(master.stub_text(kata))[1] if cell.markdown]
     return _script([*told, Cell("# %%", code.split("\n"), 0)])
@@ -105,20 +95,19 @@ def caught_up(held: TimedSession, kata: Kata) -> None:
         held.opened[str(held.stage)] = held.spent
 
 
-def remarks(held: TimedSession, kata: Kata) -> list[Remark]:
-    """What the interviewer has to say now and has not said."""
+def remarks(held: TimedSession, kata: Kata) -> dict[str, str]:
+    """What the interviewer has to say now and has not said, by keys that a session remembers."""
     opened = held.opened.get(str(held.stage), 0.0)
     saved = any(event.at >= opened for event in held.events)
-    found = []
+    found = {}
     if not saved and held.spent - opened > (until(held, kata) - opened) / 2:
-        found.append(Remark(f"idle {held.stage}", NOTHING_SAVED.format(stage=held.stage)))
+        found[f"idle {held.stage}"] = NOTHING_SAVED.format(stage=held.stage)
     last = held.last(kata.name)
     if last and last.regressed:
-        stage = min(last.regressed)
-        found.append(Remark(f"regressed {held.regressions}", REGRESSED.format(stage=stage)))
+        found[f"regressed {held.regressions}"] = REGRESSED.format(stage=min(last.regressed))
     if held.left < 60 * LAST_MINUTES < held.seconds:
-        found.append(Remark("last", LAST))
-    return [each for each in found if each.key not in held.remarked]
+        found["last"] = LAST
+    return {key: text for key, text in found.items() if key not in held.remarked}
 
 
 def hints_taken(held: TimedSession) -> list[tuple[str, str]]:
