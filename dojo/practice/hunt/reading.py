@@ -69,8 +69,7 @@ class Reading:
         self.held, self.change, self.words = held, held.change, words
         self.name = held.katas[0]
         self.count = len(held.handed_out[self.name].splitlines())
-        self._saves, self._beat = Saves(held.folder / NOTES), 0.0
-        self._watch: Stopwatch | None = None
+        self._saves, self._watch, self._beat = Saves(held.folder / NOTES), Stopwatch(held), 0.0
         self._written: list[Remark] = []  # in the file, as it was saved last
 
     @property
@@ -80,7 +79,6 @@ class Reading:
 
     def step(self) -> list[str]:
         """Take over what was saved in the file of remarks, and say what is to be said to it; the clock runs."""
-        self._watch = self._watch or Stopwatch(self.held)
         self._watch.tick()
         if self.held.left <= 0:
             self.held.end = End.TIME
@@ -92,8 +90,7 @@ class Reading:
 
     def stop(self) -> None:
         """Stop the clock, and keep how far it has come."""
-        if self._watch:
-            self._watch.tick()
+        self._watch.tick()
         self.held.save()
 
     def hear(self, line: str) -> str:
@@ -102,10 +99,9 @@ class Reading:
         word = word.lower()
         if not line:
             return ""
-        if word in (REJECT, ACCEPT, DONE) and word in self.words:
-            answer = self.remark(rest.strip()) if rest.strip() else ""
-            refused = bool(rest.strip()) and not answer.startswith("noted")
-            return answer if refused else self.decide(word)
+        if word in self.words:
+            answer = self.remark(rest.strip()) if rest.strip() else "noted"
+            return self.decide(word) if answer.startswith("noted") else answer
         if line.lower() in ("q", "quit"):
             self.held.end = End.ENDED
             return ""
@@ -125,13 +121,9 @@ class Reading:
             return (
                 f"you have typed no remark on line {number} that could be taken back: say why, as `{number}: reason`."
             )
-        if not reason:
-            self.change.remarks = kept
-            self.held.save()
-            return f"taken back: line {number}."
-        self.change.remarks = [*self.change.remarks, (number, reason)]
+        self.change.remarks = [*self.change.remarks, (number, reason)] if reason else kept
         self.held.save()
-        return f"noted: line {number}."
+        return f"{'noted' if reason else 'taken back'}: line {number}."
 
     def decide(self, word: str) -> str:
         """End the reading; who rejects says why."""

@@ -93,8 +93,7 @@ class SessionLoop:
         self.waiting: dict[str, bytes] = {}
         self.graded: str | None = None  # what the grader is busy with
         self.ladder = ladder.of(session)
-        self._watch: Stopwatch | None = None
-        self._beat, self._saved, self._unkept = 0.0, 0.0, ""
+        self._watch, self._beat, self._saved, self._unkept = Stopwatch(session), 0.0, 0.0, ""
         self._questions, self._answered = Saves(session.folder / inquiries.FILE), len(inquiries.asked(session.folder))
         for kata in self.known.values():
             grader.prepare(kata)
@@ -106,7 +105,6 @@ class SessionLoop:
 
     def step(self) -> None:
         """See what is new and do what follows from it; the clock runs from the first step on."""
-        self._watch = self._watch or Stopwatch(self.session)
         self._watch.tick()
         self._interview()
         self._look()
@@ -120,8 +118,7 @@ class SessionLoop:
 
     def stop(self) -> None:
         """Stop the clock, and keep how far it has come."""
-        if self._watch:
-            self._watch.tick()
+        self._watch.tick()
         self.keep()
 
     def hear(self, line: str) -> None:
@@ -196,9 +193,9 @@ class SessionLoop:
             for inquiry in inquiries.asked(self.session.folder)[self._answered :]:
                 self._answered += 1
                 self.desk.say(f"{clock(inquiry.at)} · you asked: {inquiry.text}")
-        for remark in ladder.remarks(self.session, self.ladder) if self.ladder else ():
-            self.session.remarked.append(remark.key)
-            self.desk.interviewer(remark.text)
+        for key, text in ladder.remarks(self.session, self.ladder).items() if self.ladder else ():
+            self.session.remarked.append(key)
+            self.desk.interviewer(text)
 
     def _look(self) -> None:
         """Grade what has been saved, one file at a time; this is where a step waits."""

@@ -182,14 +182,17 @@ class TimedSession:
 
 
 class Stopwatch:
-    """Adds the time that passes while this process runs a session; none passes while the machine sleeps."""
+    """Adds the time that passes from the first tick on to a session's; none passes while the machine sleeps."""
 
     def __init__(self, held: TimedSession) -> None:
-        self.held, self._before, self._started = held, held.spent, time.monotonic()
+        self.held, self._before = held, held.spent
+        self._started: float | None = None
 
     def tick(self) -> None:
         """Bring the time that was spent up to date."""
-        self.held.spent = self._before + time.monotonic() - self._started
+        now = time.monotonic()
+        self._started = now if self._started is None else self._started
+        self.held.spent = self._before + now - self._started
 
 
 def prepared(folder: Path) -> int:
