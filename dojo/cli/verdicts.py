@@ -221,15 +221,6 @@ def _counts(args: argparse.Namespace) -> bool:
     return _own(args) and not (part or args.no_record)
 
 
-def _moment(kata: Kata) -> None:
-    """Say what a pass comes to."""
-    from dojo.practice import progress
-    from dojo.practice.database import Unreadable
-
-    with suppress(Unreadable):
-        print(*progress.after_pass(kata, catalog.katas()), sep="\n", flush=True)
-
-
 def _share(kata: Kata, verdict: Verdict, path: Path, minutes: float | None) -> None:
     """Write the card of a verdict, if there is something to show yet."""
     from dojo.verdict.page import card
@@ -254,11 +245,13 @@ def _minutes(kata: Kata) -> float | None:
 
 def _record(entries: list[Entry], verdicts: list[Verdict]) -> None:
     """Remember what was graded, and say what a pass of a single kata comes to."""
-    from dojo.practice import history
+    from dojo.practice import history, progress
+    from dojo.practice.database import Unreadable
 
     pairs = zip(entries, verdicts, strict=True)
     done = [(entry.kata, entry.source, verdict) for entry, verdict in pairs if verdict.verdict != "empty"]
     if done:
         history.record(done)
     if [verdict.verdict for verdict in verdicts] == ["passed"]:
-        _moment(entries[0].kata)
+        with suppress(Unreadable):
+            print(*progress.after_pass(entries[0].kata, catalog.katas()), sep="\n", flush=True)

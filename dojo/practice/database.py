@@ -196,20 +196,19 @@ def answers() -> list[Answer]:
 
 def helps(kata: str | None = None) -> list[Help]:
     """All help, or that with one kata, oldest first. Raises Unreadable."""
-    found = [Help(*row) for row in _rows("help", HELP_COLUMNS, since=3)]
-    return [each for each in found if kata in (None, each.kata)]
+    return [Help(*row) for row in _rows("help", HELP_COLUMNS, kata, since=3)]
 
 
 def recall_all(kata: str | None = None) -> list[Attempt]:
     """Everything remembered, or all of one kata, oldest first. Raises Unreadable."""
-    return _recall(COLUMNS, kata)
+    return [_attempt(row) for row in _rows("attempt", COLUMNS, kata)]
 
 
 def recall_brief() -> list[Attempt]:
     """Everything remembered, oldest first, and quickly: without checks and pictures, and with the text of the last
     attempt of each kata, kind and verdict alone. Raises Unreadable.
     """
-    return _recall([BRIEF.get(name, name) for name in COLUMNS])
+    return [_attempt(row) for row in _rows("attempt", [BRIEF.get(name, name) for name in COLUMNS])]
 
 
 def scores(attempts: Iterable[Attempt]) -> dict[int, dict[str, str]]:
@@ -227,29 +226,17 @@ def scores(attempts: Iterable[Attempt]) -> dict[int, dict[str, str]]:
     return found
 
 
-def _begun() -> bool:
-    return place().exists() and place().stat().st_size > 0
-
-
-def _recall(columns: list[str], kata: str | None = None) -> list[Attempt]:
-    if not _begun():
+def _rows(table: str, columns: list[str], kata: str | None = None, since: int = 0) -> list[tuple]:
+    """What a table says of one kata or of all, oldest first; nothing if the database is of before its version."""
+    if not place().exists() or not place().stat().st_size:
         return []
     with _open() as database:
-        if _version(database) < 3:
-            columns = ["0" if column == "shown" else column for column in columns]
-        where, words = ("where kata = ?", (kata,)) if kata else ("", ())
-        rows = database.execute(f"select {', '.join(columns)} from attempt {where} order by at, id", words).fetchall()
-    return [_attempt(row) for row in rows]
-
-
-def _rows(table: str, columns: list[str], since: int) -> list[tuple]:
-    """All of a table, oldest first; nothing of a database of before the version that brought it."""
-    if not _begun():
-        return []
-    with _open() as database:
-        if _version(database) < since:
+        version = _version(database)
+        if version < since:
             return []
-        return database.execute(f"select {', '.join(columns)} from {table} order by at, rowid").fetchall()
+        what = ", ".join("0" if column == "shown" and version < 3 else column for column in columns)
+        where, words = ("where kata = ?", (kata,)) if kata else ("", ())
+        return database.execute(f"select {what} from {table} {where} order by at, rowid", words).fetchall()
 
 
 def _version(database: sqlite3.Connection) -> int:

@@ -78,12 +78,6 @@ def keep(
     )
 
 
-def show_next(args: argparse.Namespace) -> int:
-    """Print what to practise now."""
-    print(filled(proposals(args.count), sys.stdout))
-    return 0
-
-
 def proposals(count: int) -> str:
     """What to practise now, the most urgent first."""
     katas = catalog.katas()
@@ -118,22 +112,18 @@ def main(args: argparse.Namespace) -> int:
     """List, compare, restore, export or import attempts."""
     if args.export:
         print(f"{counted(*export(args.export))} written to {args.export}")
-        return 0
-    if getattr(args, "import"):
+    elif getattr(args, "import"):
         *new, old = take_in(getattr(args, "import"))
         print(f"{counted(*new)} taken in; known already: {old}")
-        return 0
-    if not args.name:
-        print(filled(overview(), sys.stdout))
-        return 0
-    kata = catalog.one(args.name)
-    attempts = database.recall_all(kata.name)
-    if args.diff:
-        return show_difference(kata, attempts, *args.diff)
-    if args.restore is not None:
-        print(filled(restore(kata, numbered(kata, attempts, args.restore)), sys.stdout))
-        return 0
-    print(filled(listing(kata), sys.stdout))
+    elif args.diff or args.restore:
+        kata = catalog.one(args.name)
+        attempts = database.recall_all(kata.name)
+        if args.diff:
+            show_difference(kata, attempts, *args.diff)
+        else:
+            print(filled(restore(kata, numbered(kata, attempts, args.restore)), sys.stdout))
+    else:
+        print(filled(listing(catalog.one(args.name)) if args.name else overview(), sys.stdout))
     return 0
 
 
@@ -273,7 +263,7 @@ def numbered(kata: Kata, attempts: list[Attempt], number: int) -> Attempt:
     return attempts[number - 1]
 
 
-def show_difference(kata: Kata, attempts: list[Attempt], first: int, second: int) -> int:
+def show_difference(kata: Kata, attempts: list[Attempt], first: int, second: int) -> None:
     """Print what changed between two attempts."""
     old, new = (numbered(kata, attempts, number).text.splitlines() for number in (first, second))
     found = list(difflib.unified_diff(old, new, f"attempt {first}", f"attempt {second}", lineterm=""))
@@ -281,7 +271,6 @@ def show_difference(kata: Kata, attempts: list[Attempt], first: int, second: int
         print(f"attempts {first} and {second} are the same.")
     else:
         print_difference(found)
-    return 0
 
 
 def print_difference(lines: list[str]) -> None:

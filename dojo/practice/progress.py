@@ -98,14 +98,14 @@ def _standing(kata: Kata, attempts: Sequence[Attempt], now: datetime) -> Standin
     gradings = tuple(a for a in attempts if a.kind not in HANDED_OUT and a.verdict in JUDGED)
     hunts = tuple(a for a in attempts if a.kind in HANDED_OUT)
     memory, work = repetition.memory(kata, gradings, now), _work(kata)
-    edited = work is not None and _edited(kata, work, gradings)
     if any(attempt.solved for attempt in gradings):
+        edited = work is not None and _edited(kata, work, gradings)
         due = memory is not None and memory.due <= now
         state = State.DUE if due else State.EDITED if edited else State.SOLVED
         state = state if gradings[-1].solved else State.WRONG_SINCE
     else:
         state = State.STARTED if gradings or work is not None else State.NOT_STARTED
-    return Standing(state, gradings, hunts, edited, memory)
+    return Standing(state, gradings, hunts, memory)
 
 
 def _edited(kata: Kata, work: list[str], gradings: Sequence[Attempt]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from dojo.cli.commands.declared import (
@@ -45,8 +46,10 @@ INTERVIEW = (
 )
 def next_(args: argparse.Namespace) -> int:
     from dojo.practice import history
+    from dojo.verdict.screen.text import filled
 
-    return history.show_next(args)
+    print(filled(history.proposals(args.count), sys.stdout))
+    return 0
 
 
 @command(

@@ -37,7 +37,6 @@ class Standing:
     state: State
     gradings: tuple[Attempt, ...]  # those that count: own files, notebooks, mocks and drills
     hunts: tuple[Attempt, ...]  # and reviews: these never count, for their solution was handed over
-    edited: bool  # whether the own file, or its notebook, answers otherwise than what passed, or was graded, last
     memory: Memory | None  # what the scheduler makes of the gradings
 
     @property
