@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dojo.content.arguments import day_ahead, number_of, positive  # noqa: F401  # for those who declare
@@ -22,16 +23,16 @@ class Misused(Exception):
 
 
 class Command(NamedTuple):
-    """One command: its heading, what it does in a line, its arguments, how it runs, and examples with a remark."""
+    """One command: its heading, what it does in a line, its arguments, how it runs, and examples with a remark each."""
 
     heading: str
     help: str
     arguments: tuple[Argument, ...]
     run: Run
-    examples: tuple[tuple[str, str], ...]
-    remark: str
-    listed: str
-    extras: Mapping[str, str]
+    examples: tuple[tuple[str, str], ...] = ()
+    remark: str = ""  # below the examples
+    listed: str = ""  # what `nox --list` says where help and example do not say it
+    extras: Mapping[str, str] = MappingProxyType({})  # that nox installs, by the option that wants them, "" for always
 
     def parser(self, kind: type[argparse.ArgumentParser], **how: Any) -> argparse.ArgumentParser:
         """A parser of this kind for what the command takes."""
@@ -54,21 +55,15 @@ def command(
     heading: str,
     help: str,
     *arguments: Argument,
-    examples: tuple[tuple[str, str], ...] = (),
-    remark: str = "",
-    listed: str = "",
-    extras: Mapping[str, str] | None = None,
+    **further: Any,
 ) -> Callable[[Run], Run]:
     """Declare the function below as the command of its name; it imports what it needs when it runs.
 
-    `listed` is what `nox --list` says where help and example do not say it. `extras` are the extras of the project that
-    nox installs, by the option that wants them; by an empty one those that the command always needs.
+    `further` are the fields of a `Command` that may be left out.
     """
 
     def declare(run: Run) -> Run:
-        DECLARED[run.__name__.rstrip("_")] = Command(
-            heading, help, arguments, run, examples, remark, listed, extras or {}
-        )
+        DECLARED[run.__name__.rstrip("_")] = Command(heading, help, arguments, run, **further)
         return run
 
     return declare

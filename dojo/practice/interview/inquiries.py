@@ -89,7 +89,7 @@ class Inquiry:
     topics: list[str]
 
 
-def bullets(kata: Kata, stage: int = 0) -> dict[str, str]:
+def bullets(kata: Kata, stage: int) -> dict[str, str]:
     """What can be asked for, by topic: the contract, of a kata with stages as far as they are open."""
     opened = stages.of(kata)[:stage]
     if not opened:

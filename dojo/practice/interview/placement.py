@@ -52,9 +52,9 @@ def found(root: Path = catalog.ROOT) -> set[str]:
     return {held.katas[0] for folder in _folders(root) for held in _rounds(folder) if drill.solved(held)}
 
 
-def known(root: Path = catalog.ROOT) -> set[str]:
+def known() -> set[str]:
     """What all placements say is known."""
-    return known_by(found(root), catalog.katas(root))
+    return known_by(found(), catalog.katas())
 
 
 def hold(target: str = "all") -> bool:

@@ -99,7 +99,8 @@ class TerminalDesk:
         """The break before a round, in which no clock runs; whether the mock goes on."""
         upcoming = rounds[number - 1]
         titles = " and ".join(catalog.katas()[name].title for name in upcoming.katas)
-        print(f"{' Break ':─^72}\n" if _unicode() else f"{' Break ':-^72}\n")
+        line = "─" if (sys.stdout.encoding or "").lower().startswith("utf") else "-"
+        print(f"{' Break ':{line}^72}\n")
         print(f"Round {number - 1} of {len(rounds)} is over. The clock stands still: get up, drink something.")
         print(f"Next: {titles}, {spoken(upcoming.left)}.\n", flush=True)
         try:
@@ -239,7 +240,3 @@ def run_until_deadline(desk: TerminalDesk, loop: SessionLoop) -> End:
 def test_session(desk: TerminalDesk, loop: SessionLoop) -> None:
     """The one test of a session."""
     desk.run_loop(loop)
-
-
-def _unicode() -> bool:
-    return (sys.stdout.encoding or "").lower().startswith("utf")

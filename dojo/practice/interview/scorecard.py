@@ -41,14 +41,14 @@ def _card(held: TimedSession, kata: Kata, last: Verdict | None) -> list[str]:
 def rows(held: TimedSession, kata: Kata, last: Verdict | None) -> dict[str, str]:
     """What a scorecard says of a kata, by labels."""
     events = [event for event in held.events if event.kata == kata.name]
-    solved = first(events, SOLVED)
+    solved, hints = first(events, SOLVED), len(master.hints(kata))
     found = {
         "verdict": last.state if last else "no file",
         "first run": clock(next((e.at for e in events if e.ran and e.verdict != "broken"), None)),
         "right": clock(solved) + compared(solved, kata),
         "passed": clock(first(events, (PASSED,))),
         "gradings": str(len(events)),
-        "hints": "none, as in an interview" if held.real else f"{held.hints.get(kata.name, 0)} of {_hints(kata)}",
+        "hints": "none, as in an interview" if held.real else f"{held.hints.get(kata.name, 0)} of {hints}",
         "earlier mocks": against_earlier(solved, _earlier(held, kata)),
     }
     if (helped := aid(held, kata)) != Aid(held.hints.get(kata.name, 0)):
@@ -162,7 +162,3 @@ def _rated(held: TimedSession, kata: Kata) -> list[str]:
     left = len(held.ratings.get(kata.name, {})) - len(asked)
     count = f"{len(asked)} asked" + (f", {left} left" if left else "")
     return [f"  {'questions':<17}  {count}", *rows] if asked or left else []
-
-
-def _hints(kata: Kata) -> int:
-    return len(master.hints(kata))

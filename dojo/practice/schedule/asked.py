@@ -121,7 +121,7 @@ LADDERS = {"gpt_screen": "inference", "decoding_ladder": "inference", "trainer_l
 LADDERS |= {"attention_ladder": "inference research", "numpy_ladder": "research"}  # which positions ask them more
 
 
-def weight(kata: Kata, target: str = "all") -> int:
+def weight(kata: Kata, target: str) -> int:
     """How often an interview for this position asks a kata; 0 for one that the table does not know."""
     twice = kata.track in TARGETS[target].split() or target in LADDERS.get(kata.name, "").split()
     return ASKED.get(kata.name, (0,))[0] * (2 if twice else 1)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from dojo.content.catalog import Kata
@@ -105,11 +106,12 @@ def make_plan(
     longest_first = sorted((k for k in asked if k.name in practised), key=lambda k: (-weight(k, target), -k.minutes))
     _practise(room, longest_first, ladders, practised, {*written}, every, last)
 
-    latest = {task.kata: task.day for task in sorted(room.tasks, key=_day) if task.how in ("", "drill")}
+    by_day = attrgetter("day")
+    latest = {task.kata: task.day for task in sorted(room.tasks, key=by_day) if task.how in ("", "drill")}
     for name, from_day in latest.items():
         for day in _forgotten(katas[name], standings[name].gradings, from_day, interview, now):
             room.take_or_tell(_once_more(katas[name], day))
-    planned = tuple(sorted(room.tasks, key=_day))
+    planned = tuple(sorted(room.tasks, key=by_day))
     return Plan(interview, hours, now.timestamp(), planned, tuple(room.left_out), target, tuple(sorted(known)))
 
 
@@ -219,10 +221,6 @@ def _once_more(kata: Kata, day: date) -> Task:
     if drills.fits(kata):
         return Task(day, kata.name, drills.minutes(kata), True, "drill")
     return Task(day, kata.name, math.ceil(kata.minutes / 2), True)
-
-
-def _day(task: Task) -> date:
-    return task.day
 
 
 def _date(moment: datetime) -> date:
