@@ -8,13 +8,6 @@ from dojo.content import catalog, files, stages
 from dojo.content.catalog import Kata, Trouble, typed
 
 
-def selected(words: list[str]) -> list[Kata]:
-    """The katas that the words name, each a kata, a track or `all`. Raises Trouble."""
-    katas = catalog.select(words)
-    check_files(katas)
-    return katas
-
-
 def selected_one(word: str) -> Kata:
     """The one kata of that name. Raises Trouble."""
     kata = catalog.one(word)

@@ -237,10 +237,9 @@ def _minutes(kata: Kata) -> float | None:
     from dojo.practice import database
     from dojo.practice.schedule import repetition
 
-    try:
+    with suppress(database.Unreadable):
         return repetition.minutes_to_solve(database.recall_all(kata.name))
-    except database.Unreadable:
-        return None
+    return None
 
 
 def _record(entries: list[Entry], verdicts: list[Verdict]) -> None:

@@ -51,12 +51,7 @@ class Command(NamedTuple):
 DECLARED: dict[str, Command] = {}
 
 
-def command(
-    heading: str,
-    help: str,
-    *arguments: Argument,
-    **further: Any,
-) -> Callable[[Run], Run]:
+def command(heading: str, help: str, *arguments: Argument, **further: Any) -> Callable[[Run], Run]:
     """Declare the function below as the command of its name; it imports what it needs when it runs.
 
     `further` are the fields of a `Command` that may be left out.

@@ -18,12 +18,14 @@ from dojo.cli.commands.declared import KATAS_OR_ALL, NOTEBOOKS, Misused, argumen
 def sync(args: argparse.Namespace) -> int:
     if args.source and not args.names:
         raise Misused("--from overwrites the other side, so it needs the NAMEs it is meant for")
-    from dojo.cli.selection import selected
-    from dojo.content import sync
+    from dojo.cli.selection import check_files
+    from dojo.content import catalog, sync
     from dojo.verdict.screen.text import filled
 
     status, quiet = 0, True
-    for kata in selected(args.names):
+    katas = catalog.select(args.names)
+    check_files(katas)
+    for kata in katas:
         try:
             message = sync.sync(kata, args.source)
         except sync.SyncError as error:  # one pair in trouble must not keep the others from their turn
