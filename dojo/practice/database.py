@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, astuple, dataclass, field, fields
@@ -176,8 +177,8 @@ def remember(
     """Write all of it down, or nothing; returns None, or a sentence that says why it could not be done."""
     rows = {
         "attempt": (COLUMNS, [_row(attempt) for attempt in attempts]),
-        "answer": (ANSWER_COLUMNS, [list(astuple(answer)) for answer in answers]),
-        "help": (HELP_COLUMNS, [list(astuple(each)) for each in helps]),
+        "answer": (ANSWER_COLUMNS, [*map(astuple, answers)]),
+        "help": (HELP_COLUMNS, [*map(astuple, helps)]),
     }
     try:
         with _open(write=True) as database:
@@ -187,6 +188,12 @@ def remember(
     except Unreadable as trouble:
         return f"not recorded: {trouble}"
     return None
+
+
+def note(attempts: Iterable[Attempt] = (), answers: Iterable[Answer] = (), helps: Iterable[Help] = ()) -> None:
+    """Write all of it down; a trouble is told and stops nothing."""
+    if trouble := remember(attempts, answers, helps):
+        print(f"dojo: {trouble}", file=sys.stderr)
 
 
 def answers() -> list[Answer]:

@@ -309,7 +309,7 @@ def restore(kata: Kata, attempt: Attempt) -> str:
     helped = [Help(time.time(), kata.name, HINT, number) for number in range(1, attempt.hints + 1)]
     helped += [Help(time.time(), kata.name, SOLUTION)] if attempt.shown else []
     if helped:
-        progress.note(helped)
+        database.note(helps=helped)
     try:
         sync.sync(kata, "script", opened=True)
     except sync.SyncError as error:

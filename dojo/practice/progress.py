@@ -6,7 +6,6 @@ a fresh stub, by `reset` or in a mock, a day or more after the last of them.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -147,7 +146,7 @@ def next_hint(kata: Kata, again: bool = False) -> str:
             f"`{typed(f'reveal {kata.name} --spoil')}` is the answer."
         )
     files.update_state(kata.home / "hints.json", kata.name, seen + 1)
-    note([Help(time.time(), kata.name, HINT, seen + 1)])
+    database.note(helps=[Help(time.time(), kata.name, HINT, seen + 1)])
     return f"{kata.title}: hint {seen + 1} of {len(hints)}\n\n{hints[seen]}"
 
 
@@ -200,15 +199,9 @@ def aid(kata: Kata, text: str | None = None, begun: float | None = None) -> Aid:
     return Aid(len(hints), shown)
 
 
-def note(given: Iterable[Help]) -> None:
-    """Put help on the record; a trouble is told and stops nothing."""
-    if trouble := database.remember(helps=given):
-        print(f"dojo: {trouble}", file=sys.stderr)
-
-
 def note_solution(kata: Kata) -> None:
     """Put on the record that the user is shown the solution now."""
-    note([Help(time.time(), kata.name, SOLUTION)])
+    database.note(helps=[Help(time.time(), kata.name, SOLUTION)])
 
 
 def stays_hidden(kata: Kata, spoil: bool) -> str:
@@ -257,7 +250,7 @@ def reset(kata: Kata) -> str:
     build.write_fresh(kata)
     sync.record(kata)
     files.update_state(kata.home / "hints.json", kata.name, None)
-    note([Help(time.time(), kata.name, FRESH)])
+    database.note(helps=[Help(time.time(), kata.name, FRESH)])
     if not kept:
         return f"{kata.say(kata.stub)} is a fresh stub; there was no work to keep."
     return f"{kata.say(kata.stub)} is a fresh stub; what you had is in {' and '.join(map(kata.say, kept))}."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dojo.content import catalog, master
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
     from dojo.practice.interview.mock import Conclude
     from dojo.practice.interview.session_loop import Desk
-    from dojo.practice.schedule.standing import Standing
     from dojo.verdict.types import Verdict
 
 
@@ -35,8 +33,10 @@ def main(args: argparse.Namespace) -> int:
     if args.resume is not None:
         held = mock.resumed(DRILL, args.resume)
     else:
-        kata, why = named(args.name) if args.name else upcoming()
-        if why:
+        if args.name:
+            kata = named(args.name)
+        else:
+            kata, why = upcoming()
             print(filled(f"{kata.name}: {why}", sys.stdout))
         held = begin(kata, 60.0 * (args.minutes or drills.minutes(kata)))
         if args.prepare:
@@ -56,7 +56,7 @@ def hold(held: TimedSession, desk: Desk, conclude: Conclude) -> int:
         held.concluded = True
         held.save()
         conclude([held], final)
-    return 0 if solved(held) else 1
+    return 0 if held.passed(held.katas[0]) else 1
 
 
 def conclude(rounds: Sequence[TimedSession], final: dict[str, Verdict]) -> None:
@@ -64,7 +64,7 @@ def conclude(rounds: Sequence[TimedSession], final: dict[str, Verdict]) -> None:
     print(filled(told(rounds[0]), sys.stdout))
 
 
-def named(word: str) -> tuple[Kata, str]:
+def named(word: str) -> Kata:
     """The kata of that name. Raises Trouble where it is too long for a drill."""
     kata = catalog.one(word)
     if not drills.fits(kata):
@@ -72,7 +72,7 @@ def named(word: str) -> tuple[Kata, str]:
             f"{kata.name} is of level {kata.level} and takes {kata.minutes} minutes, and a drill is a kata of level "
             f"{drills.LEVEL} at most and {drills.PAR} minutes: `{typed(f'mock {kata.name}')}` holds it whole"
         )
-    return kata, ""
+    return kata
 
 
 def upcoming() -> tuple[Kata, str]:
@@ -82,17 +82,14 @@ def upcoming() -> tuple[Kata, str]:
     due = [each for each in plans.propose(katas, standings) if each.recall is not None]
     planned = [each for each in plans.propose(katas, standings, plan=plan) if each.reason.startswith("planned")]
     chosen = [(each.kata, each.reason) for each in (*due, *planned) if each.how in ("", DRILL)]
-    found = [(kata, why) for kata, why in (*chosen, *_new(katas, standings)) if drills.fits(kata)]
+    new = [kata for kata in most_asked_first(katas.values()) if not standings[kata.name].solved]
+    chosen += [(kata, "new, and asked often") for kata in new]
+    found = [(kata, why) for kata, why in chosen if drills.fits(kata)]
     if not found:
         raise Trouble(
             f"no drill is due and none is new: `{typed('next')}` says what is, `{typed('drill NAME')}` names one"
         )
     return found[0]
-
-
-def _new(katas: Mapping[str, Kata], standings: Mapping[str, Standing]) -> list[tuple[Kata, str]]:
-    fresh = (kata for kata in katas.values() if not standings[kata.name].solved)
-    return [(kata, "new, and asked often") for kata in most_asked_first(fresh)]
 
 
 def begin(kata: Kata, seconds: float, folder: Path | None = None) -> TimedSession:
@@ -101,16 +98,11 @@ def begin(kata: Kata, seconds: float, folder: Path | None = None) -> TimedSessio
     return timed_session.begin(DRILL, [kata], seconds, stubs, folder)
 
 
-def solved(held: TimedSession) -> bool:
-    """Whether what was saved last was right."""
-    event = held.last(held.katas[0])
-    return event is not None and event.word in SOLVED
-
-
 def told(held: TimedSession) -> str:
     """How a drill went, when it comes again, and what to do now."""
     kata = catalog.katas()[held.katas[0]]
-    right = scorecard.first(held.events, SOLVED) if solved(held) else None
+    solved = held.passed(kata.name)
+    right = scorecard.first(held.events, SOLVED) if solved else None
     took = f"not right after {clock(held.spent)}" if right is None else f"right after {clock(right)}"
     hints = held.hints.get(kata.name, 0)
     helped = f", with {hints} hint{'s' * (hints != 1)}" if hints else ""
@@ -118,8 +110,8 @@ def told(held: TimedSession) -> str:
         due = progress.standings([kata])[kata.name].due
     except Unreadable:
         due = None
-    again = f" It comes again on {due.astimezone():%d %B}." if due and solved(held) else ""
+    again = f" It comes again on {due.astimezone():%d %B}." if due and solved else ""
     now = f"`{typed('drill')}` holds the next one"
-    if not solved(held):
+    if not solved:
         now = f"`{typed(f'show {kata.name}')}` has the whole statement, `{typed(f'hint {kata.name}')}` helps; {now}"
     return f"{kata.title}: {took} of {clock(held.seconds)}{helped}.{again} {now}."

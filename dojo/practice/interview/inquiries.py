@@ -10,6 +10,7 @@ import json
 import re
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -142,10 +143,8 @@ def asked(folder: Path) -> list[Inquiry]:
     except OSError:
         return []
     for line in lines:
-        try:
+        with suppress(ValueError, TypeError):
             found.append(Inquiry(**json.loads(line)))
-        except (ValueError, TypeError):
-            continue
     return found
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from dojo.content import catalog, master, stages
 from dojo.content.catalog import Kata, Trouble, typed
 from dojo.grading.options import fresh_seed, read
-from dojo.practice import history, progress
+from dojo.practice import database, history, progress
 from dojo.practice.database import HINT, Help
 from dojo.practice.interview import inquiries, ladder, questions, scorecard, stage_card, timed_session
 from dojo.practice.interview.runner import TerminalDesk
@@ -219,7 +219,7 @@ def write_code(held: TimedSession, desk: Desk, grader: Grader) -> dict[str, Verd
     end = desk.run(SessionLoop(held, grader, desk))
     if desk.recorded:
         taken = [(name, number) for name, count in held.hints.items() for number in range(1, count + 1)]
-        progress.note(Help(time.time(), name, HINT, number) for name, number in taken)
+        database.note(helps=[Help(time.time(), name, HINT, number) for name, number in taken])
     if end is End.OPEN:
         return None
     return grade_and_record(held, desk, grader)

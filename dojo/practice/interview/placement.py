@@ -49,7 +49,7 @@ def known_by(solved: Collection[str], katas: Mapping[str, Kata]) -> set[str]:
 
 def found(root: Path = catalog.ROOT) -> set[str]:
     """Which katas were solved in a placement, whenever that was."""
-    return {held.katas[0] for folder in _folders(root) for held in _rounds(folder) if drill.solved(held)}
+    return {held.katas[0] for folder in _folders(root) for held in _rounds(folder) if held.passed(held.katas[0])}
 
 
 def known() -> set[str]:

@@ -47,7 +47,7 @@ def after_the_code(held: TimedSession, desk: Desk) -> None:
             held.answers.setdefault(card.kata.name, {})[card.question.text] = answer.text
         held.save()
         if answer and desk.recorded:
-            remember(answer)
+            database.note(answers=[answer])
 
     ask(waiting, keep, desk.question, say=desk.say)
     for asked in held.ratings.values():
@@ -196,9 +196,3 @@ def _compared(number: numbers.Number, settings: numbers.Settings, typed: str) ->
     if number.fits(answer, settings):
         return f"{typed} is right: {right}"
     return f"{typed} is not right: it is {right}; within {number.percent:g} % would do"
-
-
-def remember(answer: Answer) -> None:
-    """Keep an answer in the history; a trouble is told and stops nothing."""
-    if trouble := database.remember(answers=[answer]):
-        print(f"dojo: {trouble}", file=sys.stderr)

@@ -37,7 +37,7 @@ def main(args: argparse.Namespace) -> int:
         if answer:
             given.append(answer)
             if not args.no_record:
-                questions.remember(answer)
+                database.note(answers=[answer])
 
     screen = Screen(sys.stdout)
     pose = partial(questions.at_terminal, screen=screen)
