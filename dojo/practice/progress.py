@@ -111,13 +111,15 @@ def _edited(kata: Kata, work: list[str], gradings: Sequence[Attempt]) -> bool:
     """Whether the user's code answers otherwise than the best that was graded, or than the last."""
     of = {attempt.kind: attempt.text for attempt in best(gradings) or gradings[-1:]}
     # A mock has a file of its own, so that after it alone there is nothing that could have been edited.
-    return (
-        "grade" in of
-        and work not in ([text] for text in of.values())
-        and not any(
-            (given := master.answer(kata, [text])) and given == master.answer(kata, work) for text in of.values()
-        )
-    )
+    return "grade" in of and not _answers_as(kata, work, of.values())
+
+
+def _answers_as(kata: Kata, work: list[str], texts: Collection[str]) -> bool:
+    """Whether code answers a kata as one of these texts does, whatever stands around the answer."""
+    if any(work == [text] for text in texts):
+        return True
+    given = master.answer(kata, work)
+    return bool(given) and any(given == master.answer(kata, [text]) for text in texts)
 
 
 def _work(kata: Kata) -> list[str] | None:
@@ -183,10 +185,8 @@ def aid(kata: Kata, text: str | None = None, begun: float | None = None) -> Aid:
     except Unreadable:
         return Aid()  # who records the verdict says why
     alone = [a.text for a in before if a.kind not in HANDED_OUT and a.text and not any(a.aid)]
-    if text is not None and alone:
-        given = master.answer(kata, [text])
-        if text in alone or (given and any(given == master.answer(kata, [other]) for other in alone)):
-            return Aid()
+    if text is not None and alone and _answers_as(kata, [text], alone):
+        return Aid()
     events += [Help(begun, kata.name, FRESH)] if begun is not None else []
     hints, shown, last = set[int](), False, 0.0
     for each in sorted(events, key=lambda event: event.at):

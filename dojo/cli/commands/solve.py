@@ -97,9 +97,9 @@ def grade(args: argparse.Namespace) -> int:
         raise Misused("--attempt needs the one NAME that the file is to be graded as")
     if args.share is not None and len(args.names) != 1:
         raise Misused("--share needs the one NAME that the card is about")
-    part = [word for word, given in (("--tier", args.tier), ("-k", args.expression), ("-x", args.exitfirst)) if given]
-    part += ["--stage"] if args.stage else []
-    part += [word for word, given in (("--pdb", args.pdb), ("--solution", args.solution)) if given]
+    given = {"--tier": args.tier, "-k": args.expression, "-x": args.exitfirst, "--stage": args.stage}
+    given |= {"--pdb": args.pdb, "--solution": args.solution}
+    part = [word for word, value in given.items() if value]
     if args.step and (part or len(args.names) != 1):
         raise Misused(f"--step is of one kata: {'leave out ' if part else 'name it'}{' and '.join(part)}")
     if args.share is not None and part:
