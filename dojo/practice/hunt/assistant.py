@@ -45,12 +45,11 @@ def begin(kata: Kata, seed: int, minutes: float | None, server: ForkServer, test
     before = program(master.read_text(kata.master))
     if tests:
         before, sources[kata.name] = (with_test.with_stub(kata, each) for each in (before, sources[kata.name]))
-    held = timed_session.begin("hunt", [kata], 60.0 * (minutes or max(5, kata.minutes // 2)), sources)
-    held.change = Change(before, right)
-    held.planted = {kata.name: names}
     # With nothing planted there is nothing that a test could reject.
-    held.mutants = {kata.name: [each for each in tests_of if each not in names][: with_test.MUTANTS] if names else []}
-    held.save()
+    mutants = {kata.name: [each for each in tests_of if each not in names][: with_test.MUTANTS] if names else []}
+    change, seconds = Change(before, right), 60.0 * (minutes or max(5, kata.minutes // 2))
+    bugs = {kata.name: names}
+    held = timed_session.begin("hunt", [kata], seconds, sources, change=change, planted=bugs, mutants=mutants)
     reading.hand_out(held, WORDS)
     return held
 

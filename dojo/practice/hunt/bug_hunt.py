@@ -144,12 +144,12 @@ def begin(
         if kata.name in asked:
             sources[kata.name] = with_test.with_stub(kata, sources[kata.name])
     seconds = 60.0 * (minutes or sum(max(5, kata.minutes // 2) for kata in katas))
-    held = timed_session.begin("hunt", katas, seconds, sources)
-    held.planted = dict(zip(sources, found, strict=True))
-    for name, names in held.planted.items():
-        held.mutants[name] = [each for each in mistakes.get(name, ()) if each not in names][: with_test.MUTANTS]
-    held.save()
-    return held
+    chosen = dict(zip(sources, found, strict=True))
+    mutants = {
+        name: [each for each in mistakes.get(name, ()) if each not in names][: with_test.MUTANTS]
+        for name, names in chosen.items()
+    }
+    return timed_session.begin("hunt", katas, seconds, sources, planted=chosen, mutants=mutants)
 
 
 def answer(rounds: Sequence[TimedSession], final: dict[str, Verdict]) -> None:

@@ -66,9 +66,8 @@ def begin(kata: Kata, seed: int, minutes: float | None, server: ForkServer) -> T
     """Plant bugs into a change of a pull request's length, and begin a session with it. Raises Trouble."""
     before, right, names = requested(kata, seed, server)
     sources = {kata.name: program(planted(right, bugs_named(kata, names)))}
-    held = timed_session.begin("review", [kata], 60.0 * (minutes or MINUTES), sources)
-    held.change, held.planted = Change(before, right), {kata.name: names}
-    held.save()
+    change, seconds = Change(before, right), 60.0 * (minutes or MINUTES)
+    held = timed_session.begin("review", [kata], seconds, sources, change=change, planted={kata.name: names})
     reading.hand_out(held, [DONE])
     return held
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dojo.content import catalog, master, stages
 from dojo.content.catalog import Kata, Trouble, typed
@@ -71,11 +71,9 @@ def begin(katas: list[Kata], seconds: float, args: argparse.Namespace, folder: P
         stubs[katas[0].name] = ladder.drawn(katas[0], fresh_seed(args.seed))
     if staged or args.real:
         stubs = {name: ladder.bare(text) for name, text in stubs.items()}
-    held = timed_session.begin("mock", katas, seconds, stubs, folder, silent=args.silent, real=args.real)
-    if staged:
-        held.stages, held.stage, held.opened = len(staged), 1, {"1": 0.0}
-        held.save()
-    return held
+    more: dict[str, Any] = {"stages": len(staged), "stage": 1, "opened": {"1": 0.0}} if staged else {}
+    silent = args.silent or args.real
+    return timed_session.begin("mock", katas, seconds, stubs, folder, silent=silent, real=args.real, **more)
 
 
 def chosen(args: argparse.Namespace) -> list[Kata]:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dojo.content import catalog, files
 from dojo.content.catalog import Kata, Trouble
@@ -238,17 +238,11 @@ def new_folder(kind: str, katas: list[Kata]) -> Path:
 
 
 def begin(
-    kind: str,
-    katas: list[Kata],
-    seconds: float,
-    sources: dict[str, str],
-    folder: Path | None = None,
-    silent: bool = False,
-    real: bool = False,
+    kind: str, katas: list[Kata], seconds: float, sources: dict[str, str], folder: Path | None = None, **more: Any
 ) -> TimedSession:
-    """A folder with a file for each kata."""
+    """A session in a folder with a file for each kata; `more` are further fields of it."""
     folder, names = folder or new_folder(kind, katas), [kata.name for kata in katas]
-    session = TimedSession(folder, kind, names, seconds, silent=silent or real, real=real, handed_out=sources)
+    session = TimedSession(folder, kind, names, seconds, handed_out=sources, **more)
     for kata in katas:
         files.write_atomic(session.path(kata.name), sources[kata.name])
     session.save()
