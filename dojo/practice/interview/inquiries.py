@@ -122,13 +122,13 @@ def _words(text: str) -> set[str]:
     return {word.removesuffix("s") if len(word) > 3 else word for word in found if word not in STOP}
 
 
-def ask(held: TimedSession, text: str, at: float | None = None) -> str:
+def ask(held: TimedSession, text: str) -> str:
     """Ask the interviewer of a session, keep the question, and return the answer in Markdown."""
     answers = []
     for name in held.katas:
         known = bullets(catalog.katas()[name], held.stage)
         topics = matching(text, known)
-        inquiry = Inquiry(held.spent if at is None else at, name, held.stage, text, topics)
+        inquiry = Inquiry(held.spent, name, held.stage, text, topics)
         with (held.folder / FILE).open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps(asdict(inquiry))}\n")  # one write a line: two terminals may ask at once
         answers += [known[topic] for topic in topics]
