@@ -284,9 +284,9 @@ def _open(write: bool = False) -> Iterator[sqlite3.Connection]:
         raise Unreadable(f"{path}: {error.strerror}; DOJO_HOME names another folder") from None
 
 
-def _row(attempt: Attempt) -> list[Any]:
+def _row(attempt: Attempt) -> tuple[Any, ...]:
     values = asdict(attempt)
-    return [json.dumps(values[name]) if name in JSON else values[name] for name in COLUMNS]
+    return tuple(json.dumps(values[name]) if name in JSON else values[name] for name in COLUMNS)
 
 
 def _attempt(row: tuple) -> Attempt:
