@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from dojo.cohort.course import settings
 from dojo.cohort.course.settings import Course, Rules
+from dojo.cohort.outputs.grades import count
 from dojo.cohort.records import Result, Submitted, knowing_each_other
 from dojo.cohort.store import Store, Terms
 from dojo.content import catalog, files
@@ -93,7 +94,7 @@ def _earlier(where: Path, katas: dict[str, Kata]) -> list[Submitted]:
 
     submitted, problems = collect(where, katas)
     unread = f", {len(problems)} could not be read" if problems else ""
-    print(f"{where}: {_count(len(submitted), 'earlier attempt')} to compare with{unread}", flush=True)
+    print(f"{where}: {count(len(submitted), 'earlier attempt')} to compare with{unread}", flush=True)
     return [replace(each, student=f"{each.student} ({where.name})") for each in submitted]
 
 
@@ -107,23 +108,23 @@ def _grade(store: Store, katas: dict[str, Kata], terms: Terms, engine: Engine, a
         print("everything handed in has a result", flush=True)
         return True
     with _progress(len(pending)) as done, _stop_between() as stopped:
-        begun, count, put_off = time.monotonic(), 0, list[Job]()
+        begun, graded, put_off = time.monotonic(), 0, list[Job]()
         for result in results(pending, store.submitted, terms, engine, put_off.append):
             kata = katas[result.submitted.kata]
             store.put(result, terms.digest_of(result.submitted.digest, kata), copies.version(kata))
-            count += 1
+            graded += 1
             done(result)
             if stopped():
                 break
     seconds = time.monotonic() - begun
-    rate = f"{_count(count, 'attempt')} in {seconds:.0f} s, {seconds / max(count, 1):.2f} s each"
+    rate = f"{count(graded, 'attempt')} in {seconds:.0f} s, {seconds / max(graded, 1):.2f} s each"
     if put_off:
         why = ", ".join(sorted({job.losses[-1] for job in put_off}))
         names = ", ".join(f"{job.submitted.student} ({job.submitted.kata})" for job in put_off[:SHOWN])
         more = f" and {len(put_off) - SHOWN} more" if len(put_off) > SHOWN else ""
         print(f"{len(put_off)} pending, the same command grades them: {names}{more}: {why}", file=sys.stderr)
-    if count + len(put_off) < len(pending):
-        print(f"\ndojo: stopped after {count} of {len(pending)}; the same command grades the rest", file=sys.stderr)
+    if graded + len(put_off) < len(pending):
+        print(f"\ndojo: stopped after {graded} of {len(pending)}; the same command grades the rest", file=sys.stderr)
         return False
     print(rate, flush=True)
     return True
@@ -152,19 +153,18 @@ def _tell(store: Store, katas: dict[str, Kata], folder: Folder, rules: Rules, ea
     students = {result.submitted.student for result in found}
     words = Counter(state_in(result.verdict) for result in found)
     print(
-        f"{_count(len(found), 'attempt')} of {_count(len(students), 'student')}: "
+        f"{count(len(found), 'attempt')} of {count(len(students), 'student')}: "
         f"{words[PASSED] + words[RIGHT]} right, {words[PASSED]} of them passed"
     )
-    undecided = (
+    undecided = [
         result
         for result in found
         for name in rules.course.roster.members_of(result.submitted.student)
         if result.for_a_person and (name, result.submitted.kata) not in rules.decisions
-    )
-    for_a_person = [*undecided]
-    for name, count in (("could not be read", len(problems)), ("for a person to look at", len(for_a_person))):
-        if count:
-            print(f"{count} {name}")
+    ]
+    for number, what in ((len(problems), "could not be read"), (len(undecided), "for a person to look at")):
+        if number:
+            print(f"{number} {what}")
     for path in written:
         if path.parent == folder.path:
             print(f"  {path}")
@@ -209,10 +209,6 @@ def _seen(where: Path) -> dict[str, tuple[int, int]]:
     paths = [where, *where.rglob("*")] if where.is_dir() else [where]
     states = {str(path): path.lstat() for path in paths if path.is_symlink() or path.exists()}
     return {path: (state.st_mtime_ns, state.st_size) for path, state in states.items()}
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -25,12 +25,10 @@ from dojo.content import catalog
 from dojo.content.catalog import Kata, typed
 from dojo.grading.options import Entry, Options
 from dojo.judge.pool import PoolProcess, cores, processors
+from dojo.verdict.types import Outcome, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dojo.judge.fork_server import ForkServer, FreshStarts
-    from dojo.verdict.types import Verdict
 
 GRADINGS = 3  # of an attempt whose verdict is in doubt, or whose slot is lost
 PAUSE = 2.0  # seconds before the second of these where a slot was lost; twice that before the third
@@ -112,8 +110,6 @@ def _katas() -> dict[str, Kata]:
 
 def doubtful(verdict: Verdict) -> str:
     """Why a verdict may not be the last word; nothing if it is, as where core has failed, whatever else is in doubt."""
-    from dojo.verdict.types import Outcome
-
     if fails_core(check.to_json() for check in verdict.checks):
         return ""
     if any(check.starved for check in verdict.checks):
@@ -229,12 +225,11 @@ class LocalEngine:
 
     def ready(self) -> list[Slot]:
         self._slots = [each for each in self._slots if not each.ended]
-        fresh: list[_Process] = []
-        while len(self._slots) + len(fresh) < self.size:
-            taken = [each.core for each in (*self._slots, *fresh)]
-            fresh.append(_Process(self.server, next((each for each in self._cores if each not in taken), None)))
-        self._slots += fresh
-        return [*fresh]
+        running = len(self._slots)
+        while len(self._slots) < self.size:
+            taken = [each.core for each in self._slots]
+            self._slots.append(_Process(self.server, next((each for each in self._cores if each not in taken), None)))
+        return [*self._slots[running:]]
 
     def done(self, busy: Sequence[Any], seconds: float) -> list[tuple[Slot, Result | str]]:
         ready = wait([slot.process.channel for slot in busy], seconds)

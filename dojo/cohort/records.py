@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from dojo.content.catalog import Kata
-from dojo.verdict.types import Outcome, Tier
+from dojo.verdict.types import HARMLESS, Outcome, Tier
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def fails_core(checks: Iterable[Mapping[str, Any]]) -> bool:
     """Whether an attempt has failed beyond doubt: a check of core, as JSON has it, by no fault of grader or machine."""
     return any(
         check["tier"] == Tier.CORE
-        and not Outcome(check["outcome"]).harmless
+        and check["outcome"] not in HARMLESS
         and check["outcome"] != Outcome.GRADER_ERROR
         and not check.get("starved")
         for check in checks

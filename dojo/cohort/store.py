@@ -11,7 +11,6 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -106,16 +105,15 @@ class Store:
 
     def take(self, submitted: Iterable[Submitted], problems: Iterable[Problem]) -> None:
         """What is handed in now; what was there before and is not any more is let go."""
-        with closing(self.connection.cursor()) as cursor:
-            cursor.execute("begin immediate")
-            cursor.execute("delete from submitted")
-            cursor.execute("delete from problem")
+        with self.connection as connection:  # what begins within is written at the end, or not at all
+            connection.execute("begin immediate")
+            connection.execute("delete from submitted")
+            connection.execute("delete from problem")
             rows = ((e.student, e.kata, e.path, e.digest, e.source, json.dumps(e.others)) for e in submitted)
-            cursor.executemany("insert or replace into submitted values (?, ?, ?, ?, ?, ?)", rows)
+            connection.executemany("insert or replace into submitted values (?, ?, ?, ?, ?, ?)", rows)
             problem_rows = ((each.student, each.path, each.why) for each in problems)
-            cursor.executemany("insert into problem values (?, ?, ?)", problem_rows)
-            cursor.execute("delete from prints where digest not in (select digest from submitted)")
-            cursor.execute("commit")
+            connection.executemany("insert into problem values (?, ?, ?)", problem_rows)
+            connection.execute("delete from prints where digest not in (select digest from submitted)")
 
     def pending(self, katas: dict[str, Kata], terms: Terms, again: Iterable[str] = ()) -> list[tuple[str, str]]:
         """(student, kata) of what has no good result, by kata, so that oracles are shared; `again` names students."""
@@ -143,15 +141,14 @@ class Store:
         one, (verdict, pictures) = result.submitted, _apart(result.verdict)
         row = (one.student, one.kata, terms, json.dumps(verdict), result.for_a_person)
         values = (*row, result.gradings, result.seconds, time.time())
-        with closing(self.connection.cursor()) as cursor:
-            cursor.execute("begin immediate")
-            cursor.execute("insert or replace into result values (?, ?, ?, ?, ?, ?, ?, ?)", values)
-            cursor.execute("delete from picture where student = ? and kata = ?", row[:2])
+        with self.connection as connection:
+            connection.execute("begin immediate")
+            connection.execute("insert or replace into result values (?, ?, ?, ?, ?, ?, ?, ?)", values)
+            connection.execute("delete from picture where student = ? and kata = ?", row[:2])
             if pictures:
-                cursor.execute("insert into picture values (?, ?, ?)", (*row[:2], json.dumps(pictures)))
+                connection.execute("insert into picture values (?, ?, ?)", (*row[:2], json.dumps(pictures)))
             if result.prints:
                 self.keep_prints(one, version, result.prints)
-            cursor.execute("commit")
 
     def results(self, katas: Iterable[str], student: str | None = None) -> Iterator[Result]:
         """What is known of these katas and is still handed in, by student and kata; of one student, or of all."""
@@ -210,10 +207,9 @@ class Store:
 
     def remember_feedback(self, states: Mapping[str, str]) -> None:
         """Remember these."""
-        with closing(self.connection.cursor()) as cursor:
-            cursor.execute("begin immediate")
-            cursor.executemany("insert or replace into told values (?, ?)", states.items())
-            cursor.execute("commit")
+        with self.connection as connection:
+            connection.execute("begin immediate")
+            connection.executemany("insert or replace into told values (?, ?)", states.items())
 
     def problems(self) -> list[Problem]:
         """What could not be read, by name."""

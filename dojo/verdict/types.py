@@ -39,6 +39,9 @@ class Outcome(StrEnum):
         return self in (Outcome.PASSED, Outcome.UNDECIDED, Outcome.SKIPPED, Outcome.DESELECTED)
 
 
+HARMLESS = {outcome.value for outcome in Outcome if outcome.harmless}
+
+
 class Label(StrEnum):
     """What a section of a failure's message is about, in the order in which they are shown."""
 

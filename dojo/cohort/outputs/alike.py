@@ -35,7 +35,8 @@ def page(pairs: Sequence[Pair], katas: Mapping[str, Kata], text: Callable[[Print
 
 def _side_by_side(pair: Pair, katas: Mapping[str, Kata], text: Callable[[Printed], Submitted]) -> dict[str, Any]:
     kata = katas[pair.first.kata]
-    solution = Submitted(SOLUTION, kata.name, kata.say(kata.master), _solution(kata))
+    shown = master.without_handed_out(master.read_text(kata.master))
+    solution = Submitted(SOLUTION, kata.name, kata.say(kata.master), shown)
     both = (text(pair.first), text(pair.second) if pair.second else solution)
     sides = [each.source.splitlines() for each in both]
     return {
@@ -65,7 +66,3 @@ def _aligned(left: list[tuple[int, str]], right: list[tuple[int, str]]) -> Itera
 def _plain(line: str) -> str:
     """A line up to names, comments and layout."""
     return " ".join(words(line))
-
-
-def _solution(kata: Kata) -> str:
-    return master.without_handed_out(master.read_text(kata.master))

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dojo.cohort.course.rubric import TIERS
-from dojo.cohort.outputs.grades import HARMLESS, SOLVED, Class, Row, Stand, count, reason, short
+from dojo.cohort.outputs.grades import SOLVED, Class, Row, Stand, count, reason, short
 from dojo.verdict.page import html
+from dojo.verdict.types import HARMLESS
 
 MOST = 40  # rows of the tables of causes and checks
 Pair = tuple[str, str, str, float]
@@ -76,15 +77,10 @@ def _causes(rows: Sequence[Row]) -> Counter[tuple[str, str, bool]]:
     known = Counter(
         (row.kata, check["diagnosis"] or reason(check), bool(check["diagnosis"]))
         for row in rows
-        for check in _once(row)
+        for check in {reason(check): check for check in row.causes}.values()  # one of those that say the same
     )
     known.update((row.kata, row.first_cause, False) for row in rows if row.stand is Stand.BROKEN)
     return known
-
-
-def _once(row: Row) -> Iterable[dict]:
-    """The failed checks that tell a cause, one of those that say the same."""
-    return {reason(check): check for check in row.causes}.values()
 
 
 def _checks(rows: Sequence[Row]) -> list[tuple[str, str, str, int, int]]:

@@ -16,10 +16,9 @@ from dojo.cohort.course.rubric import TIERS, Rubric
 from dojo.cohort.course.settings import Rules
 from dojo.cohort.records import Problem, Result, fails_core
 from dojo.verdict.screen.text import readable
-from dojo.verdict.types import RIGHT, Outcome, state_in
+from dojo.verdict.types import HARMLESS, RIGHT, Outcome, state_in
 
 SHOWN = ("kata", "attempt", "message", "device", "torch", "seed", "seconds")  # of a verdict, whatever is held back
-HARMLESS = {outcome.value for outcome in Outcome if outcome.harmless}
 SAID = re.compile(r"^[\w.]*(Error|Exception|Interrupt|Exit)\b.*", re.MULTILINE)
 
 
@@ -36,13 +35,8 @@ class Stand(Enum):
     MISSING = "missing", "–"
     PERSON = "for a person", "?"
 
-    @property
-    def word(self) -> str:
-        return self.value[0]
-
-    @property
-    def letters(self) -> str:
-        return self.value[1]
+    def __init__(self, word: str, letters: str) -> None:
+        self.word, self.letters = word, letters
 
 
 SOLVED = (Stand.PASSED, Stand.NOT_FAST, Stand.CORE)
@@ -277,8 +271,3 @@ def short(points: float) -> str:
 def count(number: int, what: str) -> str:
     """`1 student`, `2 students`."""
     return f"{number} {what}{'s' * (number != 1)}"
-
-
-def sentence(parts: Iterable[str]) -> str:
-    """The parts that say something, one after the other."""
-    return ", ".join(part for part in parts if part)

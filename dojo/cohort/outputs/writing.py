@@ -11,7 +11,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dojo.cohort.course import settings
 from dojo.cohort.course.settings import Rules
@@ -19,11 +18,9 @@ from dojo.cohort.outputs import class_page, feedback, tables
 from dojo.cohort.outputs.grades import Class
 from dojo.cohort.outputs.platforms import gradebooks, gradescope
 from dojo.cohort.records import Problem, Result
+from dojo.cohort.store import Store
 from dojo.content import files
 from dojo.verdict.page import html
-
-if TYPE_CHECKING:
-    from dojo.cohort.store import Store
 
 MADE = re.compile(r"<small>made [^;]*;")  # of a page: when, which alone is no news
 LONGEST = 120  # bytes of a name, which leaves room for an ending

@@ -60,17 +60,14 @@ def _by_student(where: Path, katas: Katas, stack: ExitStack, roster: Roster) -> 
         raise Trouble(f"there is no {where}: name {KINDS}")
     where = where.resolve()
     top: Folder = OnDisk(where if where.is_dir() else where.parent)
-    listed = None
     if not where.is_dir():
         file = top.get(where.name)
         if isinstance(file, File) and is_zip(file):
             top = opened(file)
         elif isinstance(file, File) and table.is_table(file):
-            listed = file
+            return _by_table(top, file, katas, roster)
         else:
             raise Trouble(f"{where} is not what a class hands in: name {KINDS}")
-    if listed:
-        return _by_table(top, listed, katas, roster)
     inside = visible(top)
     wrapped = inside[0] if isinstance(top, InZip) and len(inside) == 1 and not isinstance(inside[0], File) else top
     for folder in (top, wrapped):

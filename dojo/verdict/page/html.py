@@ -17,9 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from dojo.verdict.causes import shared_by
 from dojo.verdict.page import heatmap
 from dojo.verdict.screen.text import readable
-from dojo.verdict.types import UNSHOWN, Outcome, Verdict, state_in
-
-HARMLESS = {outcome.value for outcome in Outcome if outcome.harmless}
+from dojo.verdict.types import HARMLESS, UNSHOWN, Verdict, state_in
 
 
 def render(template: str, **values: object) -> str:

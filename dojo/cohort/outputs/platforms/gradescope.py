@@ -13,8 +13,9 @@ from typing import Any
 
 from dojo.cohort.course.rubric import TIERS, Rubric
 from dojo.cohort.outputs.feedback import WAITS, own_verdict, word_for
-from dojo.cohort.outputs.grades import HARMLESS, Class, Row
+from dojo.cohort.outputs.grades import Class, Row
 from dojo.verdict.screen.text import readable
+from dojo.verdict.types import HARMLESS
 
 SHOWN, HIDDEN = "visible", "hidden"  # to the student, as soon as the teacher uploads it; never
 LONGEST = 20_000  # characters of an output
