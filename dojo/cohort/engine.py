@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from multiprocessing.connection import wait
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from dojo.cohort import copies
 from dojo.cohort.records import Result, Submitted, fails_core
@@ -24,11 +24,9 @@ from dojo.cohort.store import Terms
 from dojo.content import catalog
 from dojo.content.catalog import Kata, typed
 from dojo.grading.options import Entry, Options
+from dojo.judge.fork_server import ForkServer, FreshStarts
 from dojo.judge.pool import PoolProcess, cores, processors
 from dojo.verdict.types import Outcome, Verdict
-
-if TYPE_CHECKING:
-    from dojo.judge.fork_server import ForkServer, FreshStarts
 
 GRADINGS = 3  # of an attempt whose verdict is in doubt, or whose slot is lost
 PAUSE = 2.0  # seconds before the second of these where a slot was lost; twice that before the third

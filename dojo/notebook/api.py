@@ -115,32 +115,24 @@ class _Shown:
         if _in_notebook():
             from IPython.display import display
 
-            self.handle = display(_Piece(text), display_id=True)
+            self.handle = display(_bundle(text), display_id=True, raw=True)
         else:
             print(text, flush=True)
 
     def end(self, text: str, html: str | None = None) -> None:
         if self.handle is not None:
-            self.handle.update(_Piece(text, html))
+            self.handle.update(_bundle(text, html), raw=True)
         elif _in_notebook():
             from IPython.display import display
 
-            display(_Piece(text, html))
+            display(_bundle(text, html), raw=True)
         else:
             print(text, flush=True)
 
 
-class _Piece:
+def _bundle(text: str, html: str | None = None) -> dict[str, str]:
     """Text, and the same as HTML for a page that can show it."""
-
-    def __init__(self, text: str, html: str | None = None) -> None:
-        self.text, self.html = text, html
-
-    def __repr__(self) -> str:
-        return self.text
-
-    def _repr_html_(self) -> str | None:
-        return self.html
+    return {"text/plain": text} | ({"text/html": html} if html else {})
 
 
 def _say(text: Any) -> None:

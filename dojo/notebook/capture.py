@@ -10,19 +10,16 @@ import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cloudpickle
 
 import dojo
 from dojo import FOR_NOTEBOOKS
 from dojo.content import lessons, master
-from dojo.content.catalog import ROOT, Trouble
+from dojo.content.catalog import ROOT, Kata, Trouble
+from dojo.content.lessons import Step
 from dojo.judge.protocol import PickledCells
-
-if TYPE_CHECKING:
-    from dojo.content.catalog import Kata
-    from dojo.content.lessons import Step
 
 LIMIT = 16 << 20  # bytes
 OURS = ("from dojo ", "import dojo", "import sys")  # what a grading cell imports

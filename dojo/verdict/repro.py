@@ -81,8 +81,7 @@ class FailingCall:
             lines += [f"module = {callee}({words}).{'train' if self.training else 'eval'}()"]
             if self.params:
                 dtype = next(iter(self.params.values())).dtype
-                lines += [f"module.to({dtype})"]
-                lines += ["module.load_state_dict({"]
+                lines += [f"module.to({dtype})", "module.load_state_dict({"]
                 lines += [f"    {name!r}: {literal(value)}," for name, value in self.params.items()]
                 lines += ["}, strict=False)" if self.training else "})"]
             callee = "module"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from nicegui import ui
 
-if TYPE_CHECKING:
-    from dojo.practice.hunt.refactoring import Line
+from dojo.practice.hunt.refactoring import Line
+from dojo.web.controls import text
 
 KINDS = {"+": "came", "-": "went"}
 
@@ -20,12 +19,12 @@ def diff(lines: Sequence[Line], pick: Callable[[int], object] | None = None) -> 
     """
     below, numbered = dict[int, ui.element](), any(number for number, _, _ in lines)
     with ui.element("div").classes("diff").props('role=group tabindex=0 aria-label="The change, line by line"'):
-        for number, sign, text in lines:
+        for number, sign, code in lines:
             with ui.element("div").classes(f"diffline {KINDS.get(sign, '')}{' numbered' * numbered}"):
                 if numbered:
                     _number(number, pick)
                 ui.label(sign.strip()).classes("sign")
-                ui.label(text).classes("code")
+                ui.label(code).classes("code")
             if number:
                 below[number] = ui.element("div").classes("beside")
     return below
@@ -35,9 +34,5 @@ def _number(number: int | None, pick: Callable[[int], object] | None) -> None:
     if number is None or pick is None:
         ui.label(str(number or "")).classes("number")
         return
-    button = (
-        ui.element("button").classes("number").props(f'type=button tabindex=-1 aria-label="Remark on line {number}"')
-    )
-    button.on("click", lambda: pick(number))
-    with button:
-        ui.label(str(number)).classes("plain")
+    button = text("button", str(number), "number").on("click", lambda: pick(number))
+    button.props(f'type=button tabindex=-1 aria-label="Remark on line {number}"')

@@ -51,10 +51,7 @@ def pairs(old: str, new: str) -> Iterator[Pair]:
         if number:
             yield Pair("gap")
         for tag, a, b, c, d in group:
-            olds, news = range(a, b), range(c, d)
-            for n in range(max(len(olds), len(news))):
-                left = olds[n] if n < len(olds) else None
-                right = news[n] if n < len(news) else None
+            for left, right in itertools.zip_longest(range(a, b), range(c, d)):
                 yield _pair(before, after, left, right, tag == "equal")
 
 

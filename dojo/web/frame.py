@@ -12,6 +12,7 @@ from nicegui import app, ui
 
 from dojo.content.catalog import Trouble, UnknownKata
 from dojo.verdict.page import html
+from dojo.web.controls import text
 
 PLACES = {
     "/": "Katas",
@@ -92,22 +93,19 @@ def told(page: Callable[..., Any]) -> Callable[..., Any]:
     return telling
 
 
-def heading(text: str, level: int = 1) -> ui.element:
+def heading(words: str, level: int = 1) -> ui.element:
     """A heading, as text."""
-    with ui.element(f"h{level}") as made:
-        ui.label(text).classes("plain")
-    return made
+    return text(f"h{level}", words)
 
 
 @contextmanager
 def fold(title: str, opened: bool = False) -> Iterator[ui.element]:
     """What is made within can be folded out below this title."""
     with ui.element("details").props("open" if opened else "") as made:
-        with ui.element("summary"):
-            ui.label(title).classes("plain")
+        text("summary", title)
         yield made
 
 
-def say(text: str, kind: str = "info") -> None:
+def say(words: str, kind: str = "info") -> None:
     """Tell the user something in passing; screen readers say it too."""
-    ui.notify(text, type={"info": "info", "bad": "negative", "good": "positive"}[kind], timeout=6000, multi_line=True)
+    ui.notify(words, type={"info": "info", "bad": "negative"}[kind], timeout=6000, multi_line=True)

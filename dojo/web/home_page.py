@@ -76,20 +76,17 @@ class HomePage:
         self.next = ui.element("section").classes("next").props('aria-label="Next"')
         with ui.element("div").classes("home"):
             with ui.element("nav").classes("tracks").props('aria-label="Tracks"'):
-                links = {track: Track(track, len(own)) for track, own in practice.tracks.items()}
+                self.bars = {track: [Track(track, len(own))] for track, own in practice.tracks.items()}
             with ui.element("div").classes("katas"):
                 self._filters(q, *picked)
                 self.sections = dict[str, ui.element]()
-                heads = dict[str, Track]()
                 for track, own in practice.tracks.items():
-                    label = f"track-{track}"
-                    section = ui.element("section").props(f'id={label} aria-label="{named(track)}"')
+                    section = ui.element("section").props(f'id=track-{track} aria-label="{named(track)}"')
                     self.sections[track] = section
                     with section:
-                        heads[track] = Track(track, len(own), head=True)
+                        self.bars[track].append(Track(track, len(own), head=True))
                         with ui.element("ul").props('role="list"'):
                             self.rows |= {kata.name: Row(kata, topics[kata.name]) for kata in own}
-        self.bars = {track: (links[track], heads[track]) for track in links}
         self._show()
         self._filter(remember=False)
         follow(self._follow)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nicegui import app, ui
 
@@ -18,11 +18,9 @@ from dojo.practice.interview.timed_session import End, TimedSession
 from dojo.practice.schedule import drills
 from dojo.practice.schedule.asked import most_asked_first
 from dojo.web import live, preparing
+from dojo.web.controls import text
 from dojo.web.frame import frame, heading, told
 from dojo.web.preparing import Preparing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SHOWN = 12  # sessions that are over
 BY_CHANCE = "any, by chance"
@@ -132,8 +130,7 @@ class Chooser:
         heading("Begin", 2)
         with ui.element("div").classes("chooser"):
             with ui.element("fieldset").classes("kinds"):
-                with ui.element("legend"):
-                    ui.label("What kind").classes("plain")
+                text("legend", "What kind")
                 self.kind = ui.radio({key: each.name for key, each in KINDS.items()}, value=kind).props("dense")
                 self.kind.on_value_change(lambda: self._show(""))
             with ui.element("section").classes("card").props('aria-label="How"'):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from nicegui import run, ui
 
@@ -14,13 +13,11 @@ from dojo.grading.options import Entry, Options, fresh_seed
 from dojo.grading.resident_process import Canceled, ResidentProcess
 from dojo.practice import history, progress
 from dojo.practice.database import Unreadable
+from dojo.verdict.types import Check, Verdict
 from dojo.web import lesson_view, prose
 from dojo.web.editor import Editor
 from dojo.web.frame import fold, frame, heading, say, told
 from dojo.web.verdict_view import VerdictView
-
-if TYPE_CHECKING:
-    from dojo.verdict.types import Check, Verdict
 
 
 def add(judge: ResidentProcess) -> None:

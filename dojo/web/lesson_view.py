@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
 from nicegui import ui
 
 from dojo.content import files, lessons
+from dojo.content.catalog import Kata
 from dojo.grading import steps
+from dojo.grading.options import Entry
 from dojo.web import prose
 from dojo.web.editor import Editor
 from dojo.web.frame import fold, heading
 from dojo.web.verdict_view import VerdictView
 
-if TYPE_CHECKING:
-    from dojo.content.catalog import Kata
-    from dojo.grading.options import Entry
-
-Grade = Callable[["Entry", VerdictView, str], Awaitable[object]]
+Grade = Callable[[Entry, VerdictView, str], Awaitable[object]]
 
 
 def show(kata: Kata, grade: Grade, cancel: Callable[[], object]) -> None:

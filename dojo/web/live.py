@@ -16,27 +16,25 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from nicegui import Client
 
 from dojo.content import catalog, stages
 from dojo.content.catalog import Kata, Trouble
+from dojo.content.stages import Stage
 from dojo.grading.options import Entry, Options
 from dojo.grading.resident_process import Canceled, ResidentProcess
 from dojo.grading.run import ScriptRun
+from dojo.practice.database import Answer
 from dojo.practice.hunt import assistant, review
+from dojo.practice.hunt.reading import Reading
 from dojo.practice.interview import drill, inquiries, ladder, mock, questions, timed_session
+from dojo.practice.interview.questions import Posed
+from dojo.practice.interview.session_loop import SessionLoop
 from dojo.practice.interview.timed_session import DRILL, End, TimedSession
 from dojo.verdict.types import Check, Verdict
 from dojo.web.editor import draft_of
-
-if TYPE_CHECKING:
-    from nicegui import Client
-
-    from dojo.content.stages import Stage
-    from dojo.practice.database import Answer
-    from dojo.practice.hunt.reading import Reading
-    from dojo.practice.interview.questions import Posed
-    from dojo.practice.interview.session_loop import SessionLoop
 
 KINDS = ("mock", "hunt", "review", DRILL)
 GONE = 10.0  # seconds without a page, after which a session is left

@@ -48,8 +48,7 @@ class Preparing:
         if self.process.returncode:
             said = err.decode(errors="replace").strip().removeprefix("dojo: ")
             raise Trouble(said or "it ended without a word")
-        folder = Path(out.decode().splitlines()[-1])
-        return address(folder)
+        return address(Path(out.decode().splitlines()[-1]))
 
     def cancel(self) -> None:
         """Give it up."""

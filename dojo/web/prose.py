@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +10,6 @@ from dojo.content import mathml
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
-
-FOLD = re.compile(r"^</?(details|summary).*$", re.MULTILINE)
 
 
 def of(markdown: str) -> str:

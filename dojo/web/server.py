@@ -13,9 +13,9 @@ import sys
 import threading
 import time
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nicegui import app, ui
 
@@ -24,9 +24,6 @@ from dojo.content.catalog import Trouble, typed
 from dojo.grading.resident_process import ResidentProcess
 from dojo.judge import sandbox
 from dojo.web.guard import LOOPBACK, Guard
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FIRST_PORT, PORTS = 8610, 20  # the first that is looked at, and how many
 TOKEN, DAY = 24, 24 * 3600.0  # bytes of chance, and seconds

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from nicegui import ui
 
@@ -13,16 +12,14 @@ from dojo.practice.hunt import assistant, bug_hunt, findings, reading, review, w
 from dojo.practice.interview import drill, inquiries, ladder, questions, scorecard, stage_card
 from dojo.practice.interview.questions import LEFT
 from dojo.practice.interview.status_line import clock
-from dojo.practice.interview.timed_session import DRILL, End
+from dojo.practice.interview.timed_session import DRILL, End, Event, TimedSession
+from dojo.verdict.types import Verdict
 from dojo.web import prose
+from dojo.web.controls import text
 from dojo.web.diff_view import diff
 from dojo.web.frame import fold, heading
+from dojo.web.live import Live
 from dojo.web.verdict_view import VerdictView
-
-if TYPE_CHECKING:
-    from dojo.practice.interview.timed_session import Event, TimedSession
-    from dojo.verdict.types import Verdict
-    from dojo.web.live import Live
 
 
 def card(live: Live) -> None:
@@ -73,21 +70,18 @@ def _stages(held: TimedSession, kata: Kata, last: Verdict | None) -> None:
     with ui.element("div").classes("wide").props('role=group tabindex=0 aria-label="Stages"'), ui.element("table"):
         with ui.element("thead"), ui.element("tr"):
             for head in ("stage", "time", "verdict", "regressions", "asked about"):
-                with ui.element("th").props("scope=col"):
-                    ui.label(head).classes("plain")
+                text("th", head).props("scope=col")
         with ui.element("tbody"):
             for row in stage_card.rows(held, kata, last):
                 with ui.element("tr"):
                     for value in row:
-                        with ui.element("td"):
-                            ui.label(str(value or "")).classes("plain")
+                        text("td", str(value or ""))
     unanswered = [each.text for each in asked if not each.topics]
     if unanswered:
         ui.label("Up to you").classes("who")
         with ui.element("ul"):
-            for text in unanswered:
-                with ui.element("li"):
-                    ui.label(text).classes("plain")
+            for question in unanswered:
+                text("li", question)
     if missed:
         ui.label("Not asked, and failed").classes("who")
         ui.html(
@@ -151,7 +145,7 @@ def _found(bugs: list[findings.Planted], result: findings.Findings) -> None:
             line, reason = result.found[bug.name]
             ui.label(f"You, at line {line}: {reason}")
         ui.label(bug.why)
-        diff([(None, sign, text) for _, sign, text in bug.mend])
+        diff([(None, sign, code) for _, sign, code in bug.mend])
     for line, reason in result.false_alarms:
         ui.label(f"False alarm, line {line}: {reason}")
 
@@ -180,10 +174,8 @@ def _table(rows: dict[str, str]) -> None:
     with ui.element("dl").classes("rows"):
         for label, value in rows.items():
             with ui.element("div"):
-                with ui.element("dt"):
-                    ui.label(label).classes("plain")
-                with ui.element("dd"):
-                    ui.label(value).classes("plain")
+                text("dt", label)
+                text("dd", value)
 
 
 def _verdicts(held: TimedSession, final: dict[str, Verdict]) -> None:
@@ -197,15 +189,15 @@ def _verdicts(held: TimedSession, final: dict[str, Verdict]) -> None:
 
 def _answers(held: TimedSession) -> None:
     """The questions, how they were rated, and the points beside what was typed."""
-    rated = {text: word for asked in held.ratings.values() for text, word in asked.items()}
+    rated = {question: word for asked in held.ratings.values() for question, word in asked.items()}
     if not rated:
         return
     heading("Questions", 2)
     with ui.element("ul").classes("sessions"):
-        for text, word in rated.items():
+        for question, word in rated.items():
             with ui.element("li"):
                 ui.label(word if word else LEFT).classes("mark")
-                ui.html(prose.inline(text), sanitize=False)
+                ui.html(prose.inline(question), sanitize=False)
     if whole := questions.transcript(held):
         with fold("What you answered, and the key points"), ui.element("div").classes("ask"):
             ui.html(prose.of(whole.replace("### ", "#### ")), sanitize=False)

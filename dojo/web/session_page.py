@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from nicegui import app, ui
 
@@ -12,7 +11,7 @@ from dojo.content.catalog import Kata, typed
 from dojo.grading.resident_process import ResidentProcess
 from dojo.practice.database import RATINGS
 from dojo.practice.hunt import reading
-from dojo.practice.hunt.reading import ACCEPT, DONE, REJECT
+from dojo.practice.hunt.reading import ACCEPT, DONE, REJECT, Remark
 from dojo.practice.interview import ladder
 from dojo.practice.interview.runner import SHOWN, SILENT
 from dojo.practice.interview.status_line import clock, spoken
@@ -25,9 +24,6 @@ from dojo.web.interviews_page import title
 from dojo.web.live import Live, Phase
 from dojo.web.session_card import card
 from dojo.web.verdict_view import VerdictView
-
-if TYPE_CHECKING:
-    from dojo.practice.hunt.reading import Remark
 
 TICK = 0.5  # seconds between two showings of the clock
 SCHEME = 'emitEvent("scheme", matchMedia("(prefers-color-scheme: dark)").matches)'  # for editors that come later
@@ -57,7 +53,7 @@ class SessionPage:
         self.live, self._key, self._update = held, None, lambda: None
         client = ui.context.client
         with ui.element("div").classes("bar"):
-            self._title = heading(title(held.rounds))
+            heading(title(held.rounds))
             self._where = ui.label().classes("soft")
             with ui.element("div").classes("clock"):
                 self._clock = ui.label().props("role=timer aria-live=off")
@@ -200,7 +196,7 @@ class CodeView:
                         ui.button("Hint", on_click=lambda: held.wish(("hear", "hint"))).props("outline")
                     self._next = ui.button("Next stage", on_click=self._next_stage).props("outline")
                     self._next.set_visibility(bool(self.session.stage))
-                    ui.button("End it", on_click=self._end).props("flat")
+                    ui.button("End it", on_click=lambda: self._dialog.open()).props("flat")
                 ui.label("Ctrl+Enter or Ctrl+S saves. Esc, then Tab leaves the editor.").classes("soft")
                 for name, file in self.files.items():
                     with ui.element("div") as place:
@@ -229,9 +225,6 @@ class CodeView:
                 ui.button("End it", on_click=lambda: (dialog.close(), self.live.wish(("hear", "q"))))
                 ui.button("Go on", on_click=dialog.close).props("flat")
         return dialog
-
-    def _end(self) -> None:
-        self._dialog.open()
 
     def update(self) -> None:
         """Show what has happened."""

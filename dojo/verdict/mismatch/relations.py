@@ -6,9 +6,10 @@ import math
 from itertools import combinations
 
 import torch
-from torch import Tensor
 
 from dojo.verdict.mismatch.comparison import Detector, Mismatch, dtype_name, kind, near, number, singular, value_range
+
+COARSE = ((torch.bfloat16, "bfloat16"), (torch.float16, "float16"), (torch.float32, "float32"))  # least digits first
 
 
 def constant(m: Mismatch) -> str | None:
@@ -43,7 +44,7 @@ def inverted(m: Mismatch) -> str | None:
 
 def factor(m: Mismatch) -> str | None:
     """The expected times a constant, -1 among them."""
-    use = _usable(m)
+    use = m.wrong & m.got.isfinite() & m.expected.isfinite() & (m.expected != 0)
     g, e = m.got[use], m.expected[use]
     if m.boolean or len(e) < 3 or bool((e == e[0]).all()):
         return None
@@ -73,11 +74,6 @@ def offset(m: Mismatch) -> str | None:
         return None
     name = _constant_name(c, float(2 * m.allowed[use].min()), m)
     return f"constant offset {name}: {'got' if here.all() else 'every wrong element'} is the expected plus that"
-
-
-def _usable(m: Mismatch) -> Tensor:
-    """The elements from which a factor or an offset can be read."""
-    return m.wrong & m.got.isfinite() & m.expected.isfinite() & (m.expected != 0)
 
 
 def _constant_name(c: float, slack: float, m: Mismatch) -> str:
@@ -208,7 +204,7 @@ def rounded(m: Mismatch) -> str | None:
     own = torch.finfo(m.raw_got.dtype).eps
     if torch.equal(m.got, m.got.round()):  # whole numbers fit every dtype, and say nothing of one
         return _rounding_sized(m, own)
-    for dtype, name in ((torch.bfloat16, "bfloat16"), (torch.float16, "float16"), (torch.float32, "float32")):
+    for dtype, name in COARSE:
         rounded = m.got.to(dtype).double()
         changed = (m.expected.to(dtype).double() != m.expected).double().mean()
         if torch.finfo(dtype).eps > own and torch.equal(rounded, m.got) and changed > 0.5:
@@ -223,7 +219,7 @@ def _rounding_sized(m: Mismatch, own: float) -> str | None:
     up = float((error[m.wrong] > 0).double().mean())  # rounding goes both ways, a wrong formula mostly one
     if not 0.2 < up < 0.8 or int(m.wrong.sum()) < 8:
         return None
-    for dtype, name in ((torch.bfloat16, "bfloat16"), (torch.float16, "float16"), (torch.float32, "float32")):
+    for dtype, name in COARSE:
         eps = torch.finfo(dtype).eps
         if eps > own and eps / 8 <= relative <= eps:
             return f"rounding-sized: errors up to {relative:.1g} of the row's largest value, like one {name} rounding"

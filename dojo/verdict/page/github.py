@@ -7,12 +7,9 @@ import re
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
+from dojo.verdict.page.findings import Finding
 from dojo.verdict.types import Outcome, Tier, Verdict
-
-if TYPE_CHECKING:
-    from dojo.verdict.page.findings import Finding
 
 MOST = 10  # annotations of a kind that a step may show
 LONGEST = 4000  # characters of a message; a summary has a mebibyte

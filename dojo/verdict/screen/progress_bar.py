@@ -23,7 +23,16 @@ class Progress:
 
     def __enter__(self) -> Progress:
         if self._console:
-            self._start(self._console())
+            import rich.progress as rich
+
+            count = (rich.BarColumn(20), rich.MofNCompleteColumn()) if self._total > 1 else ()
+            named = rich.TextColumn("{task.description}", markup=False)
+            self._bar = rich.Progress(
+                rich.SpinnerColumn(), *count, rich.TimeElapsedColumn(), named, console=self._console(), transient=True,
+                redirect_stdout=False, redirect_stderr=False,
+            )  # fmt: skip
+            self._bar.add_task(**self._now(), total=self._total)
+            self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -51,15 +60,3 @@ class Progress:
             "description": ", ".join(self._waiting[: self._at_once]),
             "completed": self._total - len(self._waiting),
         }
-
-    def _start(self, console: Console) -> None:
-        import rich.progress as rich
-
-        count = (rich.BarColumn(20), rich.MofNCompleteColumn()) if self._total > 1 else ()
-        named = rich.TextColumn("{task.description}", markup=False)
-        self._bar = rich.Progress(
-            rich.SpinnerColumn(), *count, rich.TimeElapsedColumn(), named, console=console, transient=True,
-            redirect_stdout=False, redirect_stderr=False,
-        )  # fmt: skip
-        self._bar.add_task(**self._now(), total=self._total)
-        self._bar.start()
