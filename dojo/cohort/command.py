@@ -10,7 +10,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
@@ -217,11 +217,8 @@ def _engine(args: argparse.Namespace) -> Iterator[Engine]:
     if args.ray:
         from dojo.cohort.on_ray import RayEngine
 
-        found: Engine = RayEngine(args.ray, not args.no_sandbox, args.device, args.workers)
-        try:
-            yield found
-        finally:
-            found.close()
+        with closing(RayEngine(args.ray, not args.no_sandbox, args.device, args.workers)) as cluster:
+            yield cluster
         return
     from dojo.judge import sandbox
 
@@ -235,12 +232,8 @@ def _engine(args: argparse.Namespace) -> Iterator[Engine]:
     server = ForkServer(around=around)  # before torch, so that both import it side by side
     from dojo.cohort.engine import LocalEngine
 
-    found = LocalEngine(server, args.workers)
-    try:
-        yield found
-    finally:
-        found.close()
-        server.close()
+    with closing(server), closing(LocalEngine(server, args.workers)) as machine:
+        yield machine
 
 
 @contextmanager
@@ -269,10 +262,7 @@ def _progress(total: int) -> Iterator[Any]:
             left = spent / count * (total - count)
             print(f"{count} of {total}, {count / spent:.1f} a second, {left / 60:.0f} min left", file=sys.stderr)
 
-    if not console.is_terminal:
-        yield done
-        return
-    with bar:
+    with bar if console.is_terminal else nullcontext():
         yield done
 
 

@@ -22,7 +22,7 @@ from dojo.cohort import copies
 from dojo.cohort.records import Result, Submitted, fails_core
 from dojo.cohort.store import Terms
 from dojo.content import catalog
-from dojo.content.catalog import Kata, typed
+from dojo.content.catalog import typed
 from dojo.grading.options import Entry, Options
 from dojo.judge.fork_server import ForkServer, FreshStarts
 from dojo.judge.pool import PoolProcess, cores, processors
@@ -35,6 +35,7 @@ STARVED = "no answer by the clock, and little processor time: the machine was to
 WORKERS = 2  # of a grading: the attempt's and the reference's
 TURN = 0.2  # seconds after which clocks are looked at
 _last: list[str] = []  # the kata that this process graded last
+_katas = cache(catalog.katas)
 
 
 @dataclass(frozen=True)
@@ -99,11 +100,6 @@ def grade(job: Job, server: ForkServer | FreshStarts) -> Result:
 def _calm() -> bool:
     """Whether this machine has a processor to spare."""
     return os.getloadavg()[0] < processors() + 1
-
-
-@cache
-def _katas() -> dict[str, Kata]:
-    return catalog.katas()
 
 
 def doubtful(verdict: Verdict) -> str:

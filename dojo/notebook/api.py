@@ -35,15 +35,15 @@ def check(name: str, seed: int | None = None, step: int = 0) -> None:
         part = lessons.step(kata, step) if step else None
         given = capture(kata, _namespace(), _cells(), part)
     except Trouble as trouble:
-        shown.end(f"dojo: {trouble}")
+        shown.say(f"dojo: {trouble}")
         return
     if not part and master.is_untouched(kata, given.text):
-        shown.end(f"{kata.name}: not started. Write your answer in the cells above, run them, then check({name!r})")
+        shown.say(f"{kata.name}: not started. Write your answer in the cells above, run them, then check({name!r})")
         return
     if part and lessons.is_untouched(part, given.text):
-        shown.end(f"{kata.name} step {step}: not started. Write `{part.name}` in this cell, then run it")
+        shown.say(f"{kata.name} step {step}: not started. Write `{part.name}` in this cell, then run it")
         return
-    shown.begin(f"grading {kata.name}{f' step {step}' if step else ''} …")
+    shown.say(f"grading {kata.name}{f' step {step}' if step else ''} …")
     request = {
         "kata": kata.name,
         "step": step,
@@ -64,25 +64,24 @@ def check(name: str, seed: int | None = None, step: int = 0) -> None:
         answer, trace = process.communicate(json.dumps(request).encode())
     except KeyboardInterrupt:
         _stop(process)
-        shown.end(f"{kata.name}: interrupted, and not judged")
+        shown.say(f"{kata.name}: interrupted, and not judged")
         raise
     if process.returncode:
         last = trace.decode(errors="replace").strip().splitlines()[-15:]
-        shown.end("\n".join(["dojo: the judge failed, which is our fault and not yours; please report this:", *last]))
+        shown.say("\n".join(["dojo: the judge failed, which is our fault and not yours; please report this:", *last]))
         return
     message = json.loads(answer)
-    shown.end(message["text"], message["html"])
+    shown.say(message["text"], message["html"])
 
 
 def figure(name: str) -> None:
     """Show the figure of a kata's lesson."""
-    shown = _Shown()
     try:
         kata = catalog.one(name)
         found = lessons.figure(kata) or {"text/plain": f"{kata.name} has no lesson, and so no figure"}
     except Trouble as trouble:
         found = {"text/plain": f"dojo: {trouble}"}
-    shown.end(found["text/plain"], found.get("text/html"))
+    _Shown().say(found["text/plain"], found.get("text/html"))
 
 
 def hint(name: str, again: bool = False) -> None:
@@ -111,28 +110,17 @@ class _Shown:
     def __init__(self) -> None:
         self.handle = None
 
-    def begin(self, text: str) -> None:
-        if _in_notebook():
-            from IPython.display import display
-
-            self.handle = display(_bundle(text), display_id=True, raw=True)
-        else:
-            print(text, flush=True)
-
-    def end(self, text: str, html: str | None = None) -> None:
+    def say(self, text: str, html: str | None = None) -> None:
+        """Show a text, and the same as HTML where a page can show it, in place of what was shown before."""
+        piece = {"text/plain": text} | ({"text/html": html} if html else {})
         if self.handle is not None:
-            self.handle.update(_bundle(text, html), raw=True)
+            self.handle.update(piece, raw=True)
         elif _in_notebook():
             from IPython.display import display
 
-            display(_bundle(text, html), raw=True)
+            self.handle = display(piece, display_id=True, raw=True)
         else:
             print(text, flush=True)
-
-
-def _bundle(text: str, html: str | None = None) -> dict[str, str]:
-    """Text, and the same as HTML for a page that can show it."""
-    return {"text/plain": text} | ({"text/html": html} if html else {})
 
 
 def _say(text: Any) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dojo.verdict.page.html import by_cause, css_class, render
-from dojo.verdict.types import Outcome, Tier, Verdict
+from dojo.verdict.types import Tier, Verdict
 
 
 def verdict_html(verdict: Verdict) -> str:
     """The whole verdict."""
-    seen = [check for check in verdict.checks if check.outcome is not Outcome.DESELECTED]
+    seen = verdict.selected
     failed = [check for check in seen if not check.outcome.harmless]
     tiers = {tier: [check for check in seen if check.tier is tier] for tier in Tier}
     return render(

@@ -138,9 +138,7 @@ def described(value: object) -> str:
         return "None"
     if (shape := getattr(value, "shape", None)) is not None:
         dtype, place = (str(getattr(value, name, "")) for name in ("dtype", "device"))
-        return f"a {dtype.removeprefix('torch.')} tensor of shape {tuple(shape)}" + (
-            " on meta" if place == "meta" else ""
-        )
+        return f"a {dtype.removeprefix('torch.')} tensor of shape {tuple(shape)}{' on meta' * (place == 'meta')}"
     article = "an" if type(value).__name__[0] in "aeiou" else "a"
     return f"{article} {type(value).__name__}"
 

@@ -203,6 +203,11 @@ class Verdict:
     let_through: list[str] = field(default_factory=list)  # names of the mistakes that its test accepts; an answer
 
     @property
+    def selected(self) -> list[Check]:
+        """The checks but for those that were deselected."""
+        return [check for check in self.checks if check.outcome is not Outcome.DESELECTED]
+
+    @property
     def state(self) -> str:
         """The verdict in the word that is shown."""
         if not self.whole and self.verdict == "failed" and self.reached == self.stage:
@@ -248,9 +253,7 @@ class Verdict:
     def tiers(self) -> dict[str, str]:
         """Per tier: `passed` when all its checks are harmless, else `failed`; tiers without checks are absent."""
         seen: dict[str, str] = {}
-        for check in self.checks:
-            if check.outcome is Outcome.DESELECTED:
-                continue
+        for check in self.selected:
             bad = not check.outcome.harmless or seen.get(check.tier) == "failed"
             seen[check.tier.value] = "failed" if bad else "passed"
         return seen if self.whole else seen | {Tier.CORE.value: "failed"}  # what is not written does not work
@@ -266,7 +269,7 @@ class Verdict:
             "standing": self.standing,
             "message": self.message,
             "tiers": self.tiers,
-            "checks": [c.to_json(pictures) for c in self.checks if c.outcome is not Outcome.DESELECTED],
+            "checks": [check.to_json(pictures) for check in self.selected],
             "device": self.device,
             "torch": self.torch,
             "seconds": round(self.seconds, 3),

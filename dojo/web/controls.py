@@ -16,6 +16,11 @@ def text(tag: str, words: str, css: str = "") -> TextElement:
     return made
 
 
+def begun(words: str) -> str:
+    """Words with the capital that begins a sentence."""
+    return words[:1].upper() + words[1:]
+
+
 class Field:
     """A labeled input or choice; `value` is what stands in it now."""
 

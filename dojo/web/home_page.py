@@ -13,7 +13,7 @@ from dojo.practice.database import Unreadable
 from dojo.practice.overview import Practice
 from dojo.practice.schedule.plans import Due
 from dojo.practice.schedule.standing import Standing, State
-from dojo.web.controls import Choice, Field, text
+from dojo.web.controls import Choice, Field, begun, text
 from dojo.web.follow import PATIENCE, follow, off_loop
 from dojo.web.frame import frame, heading, told
 
@@ -179,11 +179,6 @@ def reached(standing: Standing) -> str:
 def named(track: str) -> str:
     """A track as a heading has it."""
     return track.replace("_", " ").capitalize()
-
-
-def begun(words: str) -> str:
-    """Words with the capital that begins a sentence."""
-    return words[:1].upper() + words[1:]
 
 
 def place_of(how: str, name: str) -> str:

@@ -18,7 +18,7 @@ from dojo.practice.interview.timed_session import End, TimedSession
 from dojo.practice.schedule import drills
 from dojo.practice.schedule.asked import most_asked_first
 from dojo.web import live, preparing
-from dojo.web.controls import text
+from dojo.web.controls import begun, text
 from dojo.web.frame import frame, heading, told
 from dojo.web.preparing import Preparing
 
@@ -33,7 +33,7 @@ class Kind:
     name: str
     about: str
     words: tuple[str, ...]
-    fits: Callable[[Kata], bool]
+    fits: Callable[[Kata], bool] = lambda kata: not stages.of(kata)
     wait: str = ""  # what takes a while before it begins
 
 
@@ -46,30 +46,23 @@ KINDS = {
         lambda kata: bool(stages.of(kata)),
         "A stage may begin with a program that has bugs: choosing them takes up to a minute.",
     ),
-    "mock": Kind(
-        "Mock interview", "A kata against the clock, then questions.", ("mock",), lambda kata: not stages.of(kata)
-    ),
+    "mock": Kind("Mock interview", "A kata against the clock, then questions.", ("mock",)),
     "loop": Kind("Loop", "Several mocks of a track, one after the other, with breaks.", ("mock",), lambda kata: False),
-    "hunt": Kind(
-        "Bug hunt",
-        "A solution with bugs in it: find and mend them.",
-        ("hunt", "--yes"),
-        lambda kata: not stages.of(kata),
-        PLANTING,
-    ),
+    "hunt": Kind("Bug hunt", "A solution with bugs in it: find and mend them.", ("hunt", "--yes"), wait=PLANTING),
     "assistant": Kind(
         "Assistant's patch",
         "An assistant has refactored a solution, with bugs or without: accept or reject it, then mend it.",
         ("hunt", "--yes", "--assistant"),
-        lambda kata: not stages.of(kata),
-        PLANTING,
+        wait=PLANTING,
     ),
     "review": Kind(
-        "Review", "A pull request with bugs, to be read: say which line is wrong and why.", ("review", "--yes"),
-        lambda kata: not stages.of(kata), PLANTING,
+        "Review",
+        "A pull request with bugs, to be read: say which line is wrong and why.",
+        ("review", "--yes"),
+        wait=PLANTING,
     ),
     "drill": Kind("Drill", "A short kata from memory, in five to ten minutes.", ("drill",), drills.fits),
-}  # fmt: skip
+}
 
 
 def add() -> None:
@@ -113,9 +106,8 @@ class Going:
                 for each in preparing.MAKING:
                     with ui.element("li"):
                         ui.label(f"{each.command} is being prepared …").classes("plain")
-                        ui.button("Cancel", on_click=each.cancel).props(
-                            f'flat dense aria-label="Cancel {each.command}"'
-                        )
+                        cancel = ui.button("Cancel", on_click=each.cancel)
+                        cancel.props(f'flat dense aria-label="Cancel {each.command}"')
                 for folder, rounds in open_:
                     with ui.element("li"):
                         ui.link(title(rounds), preparing.address(folder))
@@ -194,7 +186,7 @@ class Chooser:
         about = ""
         if name and kind in ("hunt", "assistant", "review"):
             about = bug_hunt.handed_over([catalog.katas()[name]], "review" if kind == "review" else "hunt")
-        self._warning.set_text(f"{about[:1].upper()}{about[1:]}." if about else "")
+        self._warning.set_text(f"{begun(about)}." if about else "")
 
     def _words(self) -> list[str]:
         """The words of the command that makes it."""

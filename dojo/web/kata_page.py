@@ -158,7 +158,7 @@ class KataPage:
             self.seed = fresh_seed()
             self._show_explained(verdict)
 
-    async def _judged(self, entry: Entry, view: VerdictView, only: str = "") -> Verdict | None:
+    async def _judged(self, entry: Entry, view: VerdictView, only: str) -> Verdict | None:
         """The verdict, which the view then waits for; None where there is none, and the view has said why."""
         loop = asyncio.get_running_loop()
 

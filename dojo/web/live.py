@@ -155,7 +155,6 @@ class Live:
         self.grading, self.graded_since = "", 0.0
         self.verdicts: dict[str, tuple[Verdict, float]] = {}  # the last of each kata, and when its file was saved
         self.runs: list[tuple[str, float, ScriptRun]] = []
-        self.loop: SessionLoop | None = None
         self.reading: Reading | None = None
         self.about, self.posed, self.shown = "", None, ""
         self.number, self.count = 0, 0
@@ -298,7 +297,6 @@ class Live:
         self.said += [Said(f"Hint: {which}", text, markdown=True) for which, text in ladder.hints_taken(held)]
 
     def run(self, loop: SessionLoop) -> End:
-        self.loop = loop
         if loop.going:
             self._to(Phase.CODE)
         try:
@@ -316,7 +314,7 @@ class Live:
             pass  # it is cut off, as by Ctrl-C
         finally:
             loop.stop()
-            self.loop, self.grading = None, ""
+            self.grading = ""
         return loop.session.end
 
     def read(self, reading: Reading, title: str, about: str, ends: str) -> bool:

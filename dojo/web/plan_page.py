@@ -17,10 +17,10 @@ from dojo.practice.overview import Practice
 from dojo.practice.schedule import plans
 from dojo.practice.schedule.asked import TARGETS
 from dojo.practice.schedule.plans import Task
-from dojo.web.controls import Choice, Field, Question, text
+from dojo.web.controls import Choice, Field, Question, begun, text
 from dojo.web.follow import PATIENCE, follow, off_loop
 from dojo.web.frame import fold, frame, heading, told
-from dojo.web.home_page import NEXT, begun, card, place_of
+from dojo.web.home_page import NEXT, card, place_of
 
 HOURS = number_of("hours", 2000)
 FIRST = 14  # days until the interview that the form begins with

@@ -15,7 +15,7 @@ from dojo.practice.interview.status_line import clock
 from dojo.practice.interview.timed_session import DRILL, End, Event, TimedSession
 from dojo.verdict.types import Verdict
 from dojo.web import prose
-from dojo.web.controls import text
+from dojo.web.controls import begun, text
 from dojo.web.diff_view import diff
 from dojo.web.frame import fold, heading
 from dojo.web.live import Live
@@ -64,8 +64,8 @@ def _stages(held: TimedSession, kata: Kata, last: Verdict | None) -> None:
     asked = inquiries.asked(held.folder)
     missed = stage_card.not_asked(kata, last, asked)
     word = stage_card.rating(held, kata, last, missed)
-    ui.label(f"{word[:1].upper()}{word[1:]}").classes("rating")
-    ui.label(f"{stage_card.RUBRIC[:1].upper()}{stage_card.RUBRIC[1:]}.").classes("soft")
+    ui.label(begun(word)).classes("rating")
+    ui.label(f"{begun(stage_card.RUBRIC)}.").classes("soft")
     _course(held.events, held.spent)
     with ui.element("div").classes("wide").props('role=group tabindex=0 aria-label="Stages"'), ui.element("table"):
         with ui.element("thead"), ui.element("tr"):
@@ -84,10 +84,8 @@ def _stages(held: TimedSession, kata: Kata, last: Verdict | None) -> None:
                 text("li", question)
     if missed:
         ui.label("Not asked, and failed").classes("who")
-        ui.html(
-            prose.of("\n".join(f"- Stage {stage}: {' '.join(bullet.split())}" for stage, bullet in missed)),
-            sanitize=False,
-        )
+        bullets = "\n".join(f"- Stage {stage}: {' '.join(bullet.split())}" for stage, bullet in missed)
+        ui.html(prose.of(bullets), sanitize=False)
     if upcoming := stage_card.practise_next(kata, last):
         with ui.element("div").classes("row"):
             ui.label("Practice next:").classes("plain")
@@ -167,7 +165,7 @@ def _hunt(held: TimedSession, final: dict[str, Verdict]) -> None:
 
 def _lines(lines: list[str]) -> None:
     for line in lines:
-        ui.label(f"{line[:1].upper()}{line[1:]}")
+        ui.label(begun(line))
 
 
 def _table(rows: dict[str, str]) -> None:

@@ -128,15 +128,13 @@ def _beginning(held: Live) -> None:
             ui.html(prose.inline(SILENT if session.silent else "Every save is graded."), sanitize=False)
         if session.can_ask and session.kind == "mock":
             ui.label("The contract is not in the file: ask the interviewer what you need to know.")
-        ui.label("The clock stops while no page of this interview is open, and while the machine sleeps.").classes(
-            "soft"
-        )
+        stops = "The clock stops while no page of this interview is open, and while the machine sleeps."
+        ui.label(stops).classes("soft")
         ui.button("Begin", on_click=lambda: held.wish(("begin",)))
         folder = katas[0].say(held.folder)
         with fold("In a terminal"):
-            ui.label(f"{typed(f'{held.kind} --resume {folder}')} holds it there; close this page first.").classes(
-                "mono"
-            )
+            there = f"{typed(f'{held.kind} --resume {folder}')} holds it there; close this page first."
+            ui.label(there).classes("mono")
 
 
 class Talk:
@@ -350,9 +348,8 @@ class ReadingView:
                 self.talk = Talk(held, asking=False)
                 with ui.element("div").classes("row"):
                     for word in words:
-                        ui.button(_ENDS[word], on_click=lambda word=word: held.wish(("hear", word))).props(
-                            "outline" if word == ACCEPT else ""
-                        )
+                        end = ui.button(_ENDS[word], on_click=lambda word=word: held.wish(("hear", word)))
+                        end.props("outline" if word == ACCEPT else "")
                     if REJECT in words:
                         ui.label("Who rejects says why, and mends the file next.").classes("soft")
 
@@ -389,16 +386,14 @@ class ReadingView:
                     self._inline.append(ui.label(reason).classes("pre-line"))
 
     def _back(self, number: int) -> None:
-        ui.button("Take back", on_click=lambda: self.live.wish(("hear", f"{number}:"))).props(
-            f'flat dense aria-label="Take back the remark on line {number}"'
-        )
+        button = ui.button("Take back", on_click=lambda: self.live.wish(("hear", f"{number}:")))
+        button.props(f'flat dense aria-label="Take back the remark on line {number}"')
 
 
 _ENDS = {ACCEPT: "Accept the patch", REJECT: "Reject the patch", DONE: "The review is done"}
 
 
 def _remarked(remarks: list[Remark], after: Callable[[Remark], object] = lambda remark: None) -> None:
-    """Remarks as a list."""
     if not remarks:
         ui.label("No remarks yet.").classes("soft")
         return

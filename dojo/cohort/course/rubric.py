@@ -57,9 +57,8 @@ def of_table(reader: Reader, table: Mapping[str, Any], graded: Iterable[str], kn
     points = {name: _points(reader, each, f"katas.{name}") for name, each in katas.items()}
     bounds = reader.table(table.get("bounds", {}), "bounds")
     reader.names(bounds, "bounds", ("lowest", "highest"), "a key of [bounds]")
-    lowest, highest = (
-        reader.number(bounds.get(key, other), f"bounds.{key}") for key, other in (("lowest", 0), ("highest", math.inf))
-    )
+    lowest = reader.number(bounds.get("lowest", 0), "bounds.lowest")
+    highest = reader.number(bounds.get("highest", math.inf), "bounds.highest")
     if lowest > highest:
         raise Trouble(f"{reader.path}: bounds.lowest is {lowest:g} and bounds.highest {highest:g}: exchange them")
     first = table.get("core_first", True)

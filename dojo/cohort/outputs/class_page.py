@@ -59,7 +59,6 @@ def _summary(found: Class) -> str:
 
 
 def _student(found: Class, student: str, page: str) -> dict[str, Any]:
-    """A line of the table of students and katas."""
     rows = found.rows_of(student)
     return {
         "name": student,

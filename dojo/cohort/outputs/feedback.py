@@ -44,7 +44,7 @@ def page(found: Class, student: str) -> str:
         rows=rows,
         word_for=word_for,
         verdicts=dict(zip(graded, html.shown(graded.values()), strict=True)),
-        problems=_problems(found, student),
+        problems=problems_of(found, student),
     )
 
 
@@ -60,7 +60,7 @@ def markdown(found: Class, student: str) -> str:
         lines += ["", f"## {plain(row.kata)}: {row.verdict}", ""]
         lines += [line for note in row.notes() for line in (plain(note), "")]
         lines += _body(row)
-    if problems := _problems(found, student):
+    if problems := problems_of(found, student):
         lines += ["", "## What could not be read", ""]
         lines += [f"- {plain(name)}: {plain(why)}" for name, why in problems]
     return "\n".join(lines) + "\n"
@@ -88,7 +88,7 @@ def _points(found: Class, row: Row, rubric: Rubric) -> tuple[float | None, float
     return None if earned is None else sum(earned[tier] for tier in shown), sum(worth[tier] for tier in shown)
 
 
-def _problems(found: Class, student: str) -> list[tuple[str, str]]:
+def problems_of(found: Class, student: str) -> list[tuple[str, str]]:
     """The student's files that could not be read, and why."""
     return [(PurePath(each.path).name, each.why) for each in found.problems if each.student == student]
 
@@ -120,11 +120,9 @@ def _body(row: Row) -> list[str]:
     if not row.causes:
         if row.stand is Stand.BROKEN:
             return [plain(in_a_line(verdict["message"])), "", *fenced(verdict["message"])]
-        return (
-            fenced(verdict["message"])
-            if verdict["message"]
-            else ["Every check passed." if row.stand is Stand.PASSED else ""]
-        )
+        if verdict["message"]:
+            return fenced(verdict["message"])
+        return ["Every check passed." if row.stand is Stand.PASSED else ""]
     messages = {check["name"]: check["message"] for check in verdict["checks"]}
     lines = []
     for check in row.causes:

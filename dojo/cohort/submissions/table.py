@@ -53,10 +53,8 @@ def rows(table: File) -> list[Row]:
             raise Unreadable(
                 f"it has no column '{column}', but {there}: it needs student and path, and may have kata and time"
             )
-    cells = (
-        (line, {name: str(row.get(name) or "").strip() for name in (*COLUMNS, "kata", "time")}) for line, row in found
-    )
-    return [Row(row["student"], row["kata"], row["path"], line, row["time"]) for line, row in cells]
+    names = (*COLUMNS, "kata", "time")
+    return [Row(line=line, **{name: str(row.get(name) or "").strip() for name in names}) for line, row in found]
 
 
 def _csv(text: str) -> Iterator[tuple[int, dict[str, Any]]]:

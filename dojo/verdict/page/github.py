@@ -29,7 +29,7 @@ def annotated(found: Iterable[Finding]) -> list[str]:
 
 
 @contextmanager
-def without_commands(wanted: bool = True) -> Iterator[None]:
+def without_commands(wanted: bool) -> Iterator[None]:
     """Nothing that is printed meanwhile is a workflow command: what an attempt prints must not be one."""
     token = secrets.token_hex(16)
     if wanted:
@@ -66,7 +66,7 @@ def fenced(text: str) -> list[str]:
 
 
 def _score(verdict: Verdict, tier: Tier) -> str:
-    checks = [check for check in verdict.checks if check.tier is tier and check.outcome is not Outcome.DESELECTED]
+    checks = [check for check in verdict.selected if check.tier is tier]
     return f"{sum(check.outcome.harmless for check in checks)} of {len(checks)}" if checks else ""
 
 

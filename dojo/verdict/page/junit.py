@@ -27,11 +27,10 @@ def of_run(verdicts: Sequence[Verdict]) -> str:
 
 
 def _suite(verdict: Verdict) -> ElementTree.Element:
-    checks = [check for check in verdict.checks if check.outcome is not Outcome.DESELECTED]
+    checks = verdict.selected
     same = Counter((check.tier, readable(check.name)) for check in checks)  # cases of one name count once for some
     cases = [_case(verdict.kata, check, same[check.tier, readable(check.name)] > 1) for check in checks]
-    if not checks:
-        cases = [_ungraded(verdict)]
+    cases = cases or [_ungraded(verdict)]
     suite = ElementTree.Element("testsuite", name=verdict.kata, file=_text(verdict.attempt), tests=str(len(cases)))
     ends = Counter(child.tag for case in cases for child in case)
     for tag, name in COUNTED.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
@@ -38,9 +39,8 @@ VERDICT_STYLES = {
 class Screen:
     """Writes verdicts to `stream`: with rich where it is a terminal that takes colours, else as plain text."""
 
-    def __init__(self, stream: TextIO | None = None, force_plain: bool = False) -> None:
-        self.stream = stream or sys.stdout
-        self._force_plain = force_plain
+    def __init__(self, stream: TextIO, force_plain: bool = False) -> None:
+        self.stream, self._force_plain = stream, force_plain
         self._plain = force_plain or not _takes_colour(self.stream)
         self._width = _width(self.stream)
         self._made: Console | None = None
@@ -73,7 +73,7 @@ class Screen:
             self._every_check(v)
         else:
             for tier in Tier:
-                self._tier(tier, [check for check in _shown(v.checks) if check.tier is tier])
+                self._tier(tier, [check for check in v.selected if check.tier is tier])
             self._stages(v)
             self._causes(v, FULL_CAUSES, ROWS - len(last))
         self._rows += last
@@ -111,7 +111,7 @@ class Screen:
             return
         bad = [v for v in verdicts if v.verdict not in ("passed", "empty")]
         rows = [("kata", "verdict", *(tier.value for tier in Tier), "seconds")] if bad else []
-        rows += [(v.kata, v.state, *(_score(v.checks, tier) for tier in Tier), f"{v.seconds:7.1f}") for v in bad]
+        rows += [(v.kata, v.state, *(_score(v, tier) for tier in Tier), f"{v.seconds:7.1f}") for v in bad]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for i, row in enumerate(rows):
             padded = [f"{cell:<{width}}  " for cell, width in zip(row, widths, strict=True)]
@@ -168,22 +168,18 @@ class Screen:
         All end within so many rows. Where the first does not fit, what helps least of it is cut; a check that was
         chosen by itself is told whole.
         """
-        shown = _shown(v.checks)
-        found, seen, shown_causes = causes(shown), set[str](), 0
+        found, seen, shown_causes = causes(v.selected), set[str](), 0
         for cause in found[:full]:
             before, others = len(self._rows), min(len(found) - shown_causes - 1, BRIEF_CAUSES + 1)
             self._heading(cause.check, "  ", _before(cause.check))
             room = rows - len(self._rows)
             of = (cause.check, seen, "  ", self._width, cause.also)
-            rows_of_cause = (
-                whole(*of)
-                if len(shown) == 1
-                else brief(*of, room - others, None if shown_causes else room - bool(others))
-            )
-            if rows_of_cause is None:
+            least = None if shown_causes else room - bool(others)
+            told = whole(*of) if len(v.selected) == 1 else brief(*of, room - others, least)
+            if told is None:
                 del self._rows[before:]
                 break
-            self._rows += rows_of_cause
+            self._rows += told
             seen |= {section.text for section in cause.check.sections}
             shown_causes += 1
         for cause in found[shown_causes : shown_causes + BRIEF_CAUSES]:
@@ -199,7 +195,7 @@ class Screen:
     def _every_check(self, v: Verdict) -> None:
         seen: set[str] = set()
         for tier in Tier:
-            for number, check in enumerate(c for c in _shown(v.checks) if c.tier is tier):
+            for number, check in enumerate(c for c in v.selected if c.tier is tier):
                 if number == 0:
                     self._line("  ", (tier.value, "bold"))
                 self._heading(check, "    ", f"{check.place + 1:>2} ")
@@ -259,17 +255,11 @@ def closing(v: Verdict, width: int | None = None) -> str:
     reached = f" · stage {v.reached} of {v.stages} reached" if v.stages else ""
     if v.verdict != "passed" and (scores := _tiers(v)):
         return f"{reached} · {scores} · {v.seconds:.1f} s"
-    counts = (
-        (o, sum(c.outcome is o for c in v.checks)) for o in (Outcome.UNDECIDED, Outcome.SKIPPED, Outcome.DESELECTED)
-    )
-    aside = ", ".join(f"{n} {o.value}" for o, n in counts if n)
+    counts = Counter(check.outcome for check in v.checks)
+    aside = ", ".join(f"{counts[each]} {each}" for each in (*ASIDE, Outcome.DESELECTED) if counts[each])
     helped = f" {v.help}" if v.help and v.verdict == "passed" else ""
-    number = len(_shown(v.checks))
+    number = len(v.selected)
     return f"{helped}, {number} check{'s' * (number != 1)} in {v.seconds:.1f} s{aside and f' ({aside})'}"
-
-
-def _shown(checks: list[Check]) -> list[Check]:
-    return [c for c in checks if c.outcome is not Outcome.DESELECTED]
 
 
 def _passed(checks: Sequence[Check]) -> int:
@@ -282,7 +272,6 @@ def _before(check: Check) -> str:
 
 
 def _next(v: Verdict) -> str:
-    """What to do now."""
     if v.verdict == "passed" or v.repeat != typed(f"grade {v.kata}"):
         return ""
     if v.verdict == "broken":
@@ -292,16 +281,16 @@ def _next(v: Verdict) -> str:
     return f"mend it and grade again, or take a hint: {typed(f'hint {v.kata}')}"
 
 
-def _score(checks: list[Check], tier: Tier) -> str:
-    mine = [c for c in _shown(checks) if c.tier is tier]
+def _score(v: Verdict, tier: Tier) -> str:
+    mine = [check for check in v.selected if check.tier is tier]
     return f"{_passed(mine)} of {len(mine)}" if mine else "-"
 
 
 def _tiers(v: Verdict, lacking: bool = False) -> str:
     """How many checks of each tier passed: `core 6 of 14 · robust 16 of 42`; with `lacking` of tiers that lack some."""
-    checks, parts = _shown(v.checks), []
+    parts = []
     for tier in Tier:
-        mine = [check for check in checks if check.tier is tier]
+        mine = [check for check in v.selected if check.tier is tier]
         ran = [check for check in mine if check.outcome is not Outcome.SKIPPED]
         if not mine or (lacking and v.tiers[tier] == "passed"):
             continue

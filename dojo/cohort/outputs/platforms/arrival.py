@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from dojo.cohort.course.rubric import Rubric
@@ -40,14 +41,9 @@ def main(where: Path) -> int:
     terms = Terms(settings["seed"], "cpu", torch.__version__, submission_limit=60.0 * MINUTES)
     found, put_off = [], list[Job]()
     if own:
-        server = ForkServer(around=_around())
-        engine = LocalEngine(server, 1)
-        try:
+        with closing(ForkServer(around=_around())) as server, closing(LocalEngine(server, 1)) as engine:
             wanted = [(YOU, name) for name in own]
             found = list(results(wanted, lambda _, kata: own[kata], terms, engine, put_off.append))
-        finally:
-            engine.close()
-            server.close()
     found += [left_to_a_person(job, job.losses[-1]) for job in put_off]
     rubric = Rubric(**settings["rubric"]) if settings["rubric"] else None
     rules = Rules(Course(rubric=rubric, visible=tuple(settings["visible"])))

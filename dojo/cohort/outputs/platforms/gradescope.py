@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import PurePath
 from typing import Any
 
 from dojo.cohort.course.rubric import TIERS, Rubric
-from dojo.cohort.outputs.feedback import WAITS, own_verdict, word_for
+from dojo.cohort.outputs.feedback import WAITS, own_verdict, problems_of, word_for
 from dojo.cohort.outputs.grades import Class, Row
 from dojo.verdict.screen.text import readable
 from dojo.verdict.types import HARMLESS
@@ -31,8 +30,7 @@ def of_student(found: Class, student: str) -> str:
     waiting = [row.kata for row in rows if row.why_a_person]
     notes = list[str]() if found.rubric else ["No rubric was given: each tier of each kata is one point."]
     notes += [f"Not graded yet, for a person looks at it first: {', '.join(waiting)}."] if waiting else []
-    own = [each for each in found.problems if each.student == student]
-    notes += [f"{PurePath(each.path).name}: {each.why}" for each in own]
+    notes += [f"{name}: {why}" for name, why in problems_of(found, student)]
     seconds = sum(row.result.seconds or row.result.verdict.get("seconds", 0.0) for row in rows if row.result)
     whole = {
         "score": round(rubric.bounded(scored), 4),
@@ -58,9 +56,8 @@ def _tests(row: Row, rubric: Rubric, visible: Sequence[str]) -> list[dict[str, A
     left = 1.0 - (row.late.lost if row.late and row.result else 0.0)
     seen = row.seen(visible)
     tests = [_test(seen if tier in visible else row, tier, earned[tier], worth[tier], left) for tier in TIERS]
-    tests = [
-        each | {"visibility": SHOWN if tier in visible else HIDDEN} for each, tier in zip(tests, TIERS, strict=True)
-    ]
+    for test, tier in zip(tests, TIERS, strict=True):
+        test["visibility"] = SHOWN if tier in visible else HIDDEN
     return [{"name": f"{row.kata}: late", "output": notes, "visibility": SHOWN}, *tests] if notes else tests
 
 
@@ -85,9 +82,8 @@ def _output(row: Row, tier: str) -> str:
     mine = [check for check in verdict.get("checks", []) if check["tier"] == tier]
     bad = [check for check in mine if check["outcome"] not in HARMLESS]
     if not mine:
-        return verdict["message"] or (
-            "not started" if verdict["verdict"] == "empty" else f"{row.kata} has no {tier} checks"
-        )
+        nothing = "not started" if verdict["verdict"] == "empty" else f"{row.kata} has no {tier} checks"
+        return verdict["message"] or nothing
     lines = [f"{len(mine) - len(bad)} of {len(mine)} checks passed"]
     telling = {check["name"] for check in row.causes}
     for check in bad:
