@@ -82,8 +82,10 @@ def _handed_out(kata: Kata) -> frozenset[bytes]:
     return frozenset(_grams(words(master.stub_text(kata))))
 
 
-def pairs(attempts: Iterable[Printed], katas: Mapping[str, Kata], most: int = LISTED) -> list[Pair]:
-    """Pairs of attempts at a kata that share ENOUGH of their tokens: the likest `most`, the likest first.
+def pairs(
+    attempts: Iterable[Printed], katas: Mapping[str, Kata], enough: float = ENOUGH, most: int = LISTED
+) -> list[Pair]:
+    """Pairs of attempts at a kata that share at least `enough` of their tokens: the likest `most`, the likest first.
 
     The attempts come by kata. Two are compared where enough is the same of what few have, so the work grows with the
     class and not with its square. What many have counts in a pair's share all the same. Of earlier attempts, such as
@@ -91,11 +93,11 @@ def pairs(attempts: Iterable[Printed], katas: Mapping[str, Kata], most: int = LI
     """
     found: list[Pair] = []
     for name, each in groupby(attempts, key=lambda attempt: attempt.kata):
-        found += _of_a_kata(each, katas[name], most)
+        found += _of_a_kata(each, katas[name], enough, most)
     return sorted(found, key=lambda pair: -pair.share)[:most]
 
 
-def _of_a_kata(attempts: Iterable[Printed], kata: Kata, most: int) -> list[Pair]:
+def _of_a_kata(attempts: Iterable[Printed], kata: Kata, enough: float, most: int) -> list[Pair]:
     alike: dict[bytes, list[Printed | None]] = defaultdict(list)  # None is the solution
     for attempt in attempts:
         alike[attempt.prints].append(attempt)
@@ -108,7 +110,7 @@ def _of_a_kata(attempts: Iterable[Printed], kata: Kata, most: int) -> list[Pair]
         who.sort(key=lambda each: (each is None, each is not None and each.earlier))  # those that come second
     same = (pair for who, _ in groups for pair in islice(_with_a_new_one(combinations(who, 2)), most))
     found = [Pair(first, second, 1.0, 1.0) for first, second in same]
-    likest = sorted(_measured(groups), key=lambda each: -max(each[2:]))
+    likest = sorted(_measured(groups, enough), key=lambda each: -max(each[2:]))
     for one, other, of_one, of_other in likest:
         if len(found) >= most:
             break
@@ -130,23 +132,27 @@ def _with_a_new_one(
             yield second, first
 
 
-def _measured(groups: list[tuple[list[Printed | None], Numbers]]) -> Iterator[tuple[int, int, float, float]]:
+def _measured(
+    groups: list[tuple[list[Printed | None], Numbers]], enough: float
+) -> Iterator[tuple[int, int, float, float]]:
     """Which two share enough, and of each how much."""
     sizes = np.cumsum([len(each) for _, each in groups])[:-1]
     known, numbered = np.unique(np.concatenate([each["gram"] for _, each in groups]), return_inverse=True)
     grams, places = np.split(numbered, sizes), [each["at"] for _, each in groups]
     lengths = [_covered(at) for at in places]
     in_one, in_other = np.zeros(len(known), bool), np.zeros(len(known), bool)
-    for one, other in _near(grams, places, [None in who for who, _ in groups], len(known)):
+    for one, other in _near(grams, places, [None in who for who, _ in groups], len(known), enough):
         in_one[grams[one]] = in_other[grams[other]] = True
         of_one = _covered(places[one][in_other[grams[one]]]) / lengths[one]
         of_other = _covered(places[other][in_one[grams[other]]]) / lengths[other]
         in_one[grams[one]] = in_other[grams[other]] = False
-        if max(of_one, of_other) >= ENOUGH:
+        if max(of_one, of_other) >= enough:
             yield one, other, of_one, of_other
 
 
-def _near(grams: list[Numbers], places: list[Numbers], solution: list[bool], known: int) -> Iterator[tuple[int, int]]:
+def _near(
+    grams: list[Numbers], places: list[Numbers], solution: list[bool], known: int, enough: float
+) -> Iterator[tuple[int, int]]:
     """Which may share enough: of what at most COMMON have, enough is the same; the solution is near all."""
     own = [np.unique(each) for each in grams]
     having = np.bincount(np.concatenate(own), minlength=known)
@@ -160,7 +166,7 @@ def _near(grams: list[Numbers], places: list[Numbers], solution: list[bool], kno
             continue
         met = [holders[gram] for gram in mine[few[mine] & (having[mine] > 1)]]
         others, common = np.unique(np.concatenate([*met, [one]]).astype(int), return_counts=True)
-        near = others[(GRAM * common >= ENOUGH * np.minimum(rare[one], rare[others])) & (others > one)]
+        near = others[(GRAM * common >= enough * np.minimum(rare[one], rare[others])) & (others > one)]
         yield from ((one, other) for other in near.tolist() if not solution[other])
 
 
