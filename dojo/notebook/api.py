@@ -35,15 +35,15 @@ def check(name: str, seed: int | None = None, step: int = 0) -> None:
         part = lessons.step(kata, step) if step else None
         given = capture(kata, _namespace(), _cells(), part)
     except Trouble as trouble:
-        shown.say(f"dojo: {trouble}")
+        shown.end(f"dojo: {trouble}")
         return
     if not part and master.is_untouched(kata, given.text):
-        shown.say(f"{kata.name}: not started. Write your answer in the cells above, run them, then check({name!r})")
+        shown.end(f"{kata.name}: not started. Write your answer in the cells above, run them, then check({name!r})")
         return
     if part and lessons.is_untouched(part, given.text):
-        shown.say(f"{kata.name} step {step}: not started. Write `{part.name}` in this cell, then run it")
+        shown.end(f"{kata.name} step {step}: not started. Write `{part.name}` in this cell, then run it")
         return
-    shown.say(f"grading {kata.name}{f' step {step}' if step else ''} …")
+    shown.begin(f"grading {kata.name}{f' step {step}' if step else ''} …")
     request = {
         "kata": kata.name,
         "step": step,
@@ -64,24 +64,25 @@ def check(name: str, seed: int | None = None, step: int = 0) -> None:
         answer, trace = process.communicate(json.dumps(request).encode())
     except KeyboardInterrupt:
         _stop(process)
-        shown.say(f"{kata.name}: interrupted, and not judged")
+        shown.end(f"{kata.name}: interrupted, and not judged")
         raise
     if process.returncode:
         last = trace.decode(errors="replace").strip().splitlines()[-15:]
-        shown.say("\n".join(["dojo: the judge failed, which is our fault and not yours; please report this:", *last]))
+        shown.end("\n".join(["dojo: the judge failed, which is our fault and not yours; please report this:", *last]))
         return
     message = json.loads(answer)
-    shown.say(message["text"], message["html"])
+    shown.end(message["text"], message["html"])
 
 
 def figure(name: str) -> None:
     """Show the figure of a kata's lesson."""
+    shown = _Shown()
     try:
         kata = catalog.one(name)
         found = lessons.figure(kata) or {"text/plain": f"{kata.name} has no lesson, and so no figure"}
     except Trouble as trouble:
         found = {"text/plain": f"dojo: {trouble}"}
-    _Shown().say(found["text/plain"], found.get("text/html"))
+    shown.end(found["text/plain"], found.get("text/html"))
 
 
 def hint(name: str, again: bool = False) -> None:
@@ -110,17 +111,36 @@ class _Shown:
     def __init__(self) -> None:
         self.handle = None
 
-    def say(self, text: str, html: str | None = None) -> None:
-        """Show a text, and the same as HTML where a page can show it, in place of what was shown before."""
-        piece = {"text/plain": text} | ({"text/html": html} if html else {})
+    def begin(self, text: str) -> None:
+        if _in_notebook():
+            from IPython.display import display
+
+            self.handle = display(_Piece(text), display_id=True)
+        else:
+            print(text, flush=True)
+
+    def end(self, text: str, html: str | None = None) -> None:
         if self.handle is not None:
-            self.handle.update(piece, raw=True)
+            self.handle.update(_Piece(text, html))
         elif _in_notebook():
             from IPython.display import display
 
-            self.handle = display(piece, display_id=True, raw=True)
+            display(_Piece(text, html))
         else:
             print(text, flush=True)
+
+
+class _Piece:
+    """Text, and the same as HTML for a page that can show it."""
+
+    def __init__(self, text: str, html: str | None = None) -> None:
+        self.text, self.html = text, html
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str | None:
+        return self.html
 
 
 def _say(text: Any) -> None:
