@@ -123,6 +123,22 @@ def test_an_endless_loop_shows_that_it_runs_and_can_be_canceled(tab: Any):
     tab.wait_for_function("() => / [1-9]\\.\\d s/.test(document.querySelector('.verdict').textContent)")
     tab.click("text=Cancel")
     assert verdict(tab) == "softmax: canceled, and not judged"
+
+
+@pytest.mark.proof
+def test_cancel_ends_what_its_own_tab_asked_for(tab: Any, server: Server):
+    typed(tab, "import torch\n\n\ndef softmax(x, dim=-1):\n    while True:\n        pass\n")
+    other = tab.context.new_page()
+    other.goto(server.at("/kata/rope"))
+    other.wait_for_selector(".cm-content")
+    tab.keyboard.press("Control+s")
+    tab.wait_for_function("() => / [1-9]\\.\\d s/.test(document.querySelector('.verdict').textContent)")
+    other.click("text=Save and grade")  # and waits for its turn
+    other.click("text=Cancel")
+    assert verdict(other) == "rope: canceled, and not judged"
+    assert tab.inner_text(".verdict .line") == "grading softmax …"
+    tab.click("text=Cancel")
+    assert verdict(tab) == "softmax: canceled, and not judged"
     typed(tab, right("softmax"))
     assert graded(tab).startswith("softmax: passed")
 

@@ -15,7 +15,6 @@ import pytest
 from dojo.content import catalog, master, stages
 from dojo.content.catalog import Trouble
 from dojo.grading.options import Entry, Options
-from dojo.grading.resident_process import Canceled
 from dojo.practice.hunt import findings
 from dojo.practice.interview import timed_session
 from dojo.practice.interview.timed_session import End, TimedSession
@@ -367,28 +366,15 @@ def test_a_draft_grows_with_its_file(tmp_path: Path) -> None:
     assert draft.conflict
 
 
-class Judge:
-    """A judge that answers as it is told."""
+def test_troubles_of_the_judge_are_raised() -> None:
+    class Dead:
+        seed = 1
 
-    seed = 1
+        def grade(self, *_: object) -> Verdict:
+            raise RuntimeError("it died")
 
-    def __init__(self, *answers: object) -> None:
-        self.answers = list(answers)
-
-    def grade(self, entry: Entry, options: Options, heard: object, script: bool = False) -> Verdict:
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        assert isinstance(answer, Verdict)
-        return answer
-
-
-def test_a_grading_that_somebody_else_gave_up_begins_again_and_troubles_are_raised() -> None:
-    entry = Entry.of_solution(catalog.katas()["softmax"])
-    passed = Verdict("softmax", "softmax.py", "passed", [], "cpu", "2", 0.1, 0)
-    assert live.JudgeGrader(Judge(Canceled(), passed), diagnose=True).grade(entry) is passed
     with pytest.raises(RuntimeError, match="died"):
-        live.JudgeGrader(Judge(RuntimeError("it died")), diagnose=True).grade(entry)
+        live.JudgeGrader(Dead(), diagnose=True).grade(Entry.of_solution(catalog.katas()["softmax"]))
 
 
 def test_one_process_holds_a_session(tmp_path: Path) -> None:

@@ -56,27 +56,41 @@ class ResidentProcess:
     def prepare(self, kata: Kata) -> None:
         """Grade the solution, so that oracles are known before the first attempt is there; a second time is nothing."""
         with self._turn:
-            self._ask(kata, lambda news: None)
+            self._ask(kata, lambda news: None, threading.Event())
 
     def grade(
-        self, entry: Entry, options: Options, heard: Callable[[Check | ScriptRun], None], script: bool = False
+        self,
+        entry: Entry,
+        options: Options,
+        heard: Callable[[Check | ScriptRun], None],
+        script: bool = False,
+        given_up: threading.Event | None = None,
     ) -> Verdict:
         """The verdict; `heard` is told of each check as it ends, and of the run of the file as a script.
 
-        Raises Canceled, Trouble, or RuntimeError with the trace of what failed in the judge.
+        Once `given_up` is set the grading ends, or does not begin. Raises Canceled, Trouble, or RuntimeError with the
+        trace of what failed in the judge.
         """
-        with self._turn:
-            return self._ask(Asked(entry, options, script), heard)
+        given_up = given_up or threading.Event()
+        while not self._turn.acquire(timeout=TICK):
+            if given_up.is_set():
+                raise Canceled
+        try:
+            return self._ask(Asked(entry, options, script), heard, given_up)
+        finally:
+            self._turn.release()
 
-    def cancel(self) -> None:
-        """Give up what is being graded; where nothing is, this does nothing."""
-        self._channel.send("cancel")
-
-    def _ask(self, what: object, heard: Callable[[Any], None]) -> Any:
+    def _ask(self, what: object, heard: Callable[[Any], None], given_up: threading.Event) -> Any:
         try:
             self._channel.send(what)
-            while not isinstance(message := self._channel.recv(), _End):
-                heard(message)
+            while True:
+                if not self._channel.poll(TICK):
+                    if given_up.is_set():
+                        self._channel.send("cancel")
+                elif isinstance(message := self._channel.recv(), _End):
+                    break
+                else:
+                    heard(message)
         except (EOFError, OSError):
             raise RuntimeError("the judge has died; please report this as our fault") from None
         if isinstance(message.what, Exception):

@@ -42,7 +42,7 @@ class KataPage:
         with ui.element("div").classes("panes"):
             with ui.element("section").classes("ask").props(f'aria-label="What {kata.name} asks for"'):
                 self._asked = ui.element("div")
-                lesson_view.show(kata, self._check_step, judge.cancel)
+                lesson_view.show(kata, self._check_step)
                 self._hints = ui.element("div").props("aria-live=polite")
                 with ui.element("div").classes("row"):
                     ui.button("Hint", on_click=self._hint).props("outline")
@@ -55,7 +55,7 @@ class KataPage:
                 with ui.element("div").classes("row"):
                     ui.button("Save and grade", on_click=self.grade)
                     ui.label("Ctrl+Enter or Ctrl+S grades. Esc, then Tab leaves the editor.").classes("soft")
-                self.view = VerdictView(judge.cancel, self.grade, self.editor)
+                self.view = VerdictView(self.grade, self.editor)
         self._show_asked()
         self._show_explained()
         ui.timer(0.1, lambda: run.io_bound(judge.prepare, kata), once=True)
@@ -167,7 +167,7 @@ class KataPage:
 
         options = Options(self.seed, keyword=only, scripts=True)
         try:
-            found: Verdict = await run.io_bound(self.judge.grade, entry, options, heard)
+            found: Verdict = await run.io_bound(self.judge.grade, entry, options, heard, given_up=view.given_up)
             return found
         except Canceled:
             view.tell(f"{self.kata.name}: canceled, and not judged")

@@ -18,7 +18,7 @@ from dojo.web.verdict_view import VerdictView
 Grade = Callable[[Entry, VerdictView, str], Awaitable[object]]
 
 
-def show(kata: Kata, grade: Grade, cancel: Callable[[], object]) -> None:
+def show(kata: Kata, grade: Grade) -> None:
     """A fold with the lesson, if the kata has one; `grade` shows the verdict on a step, which no history keeps."""
     lesson = lessons.of(kata)
     if lesson is None:
@@ -37,7 +37,7 @@ def show(kata: Kata, grade: Grade, cancel: Callable[[], object]) -> None:
             for step in lesson.steps:
                 heading(f"Step {step.number} of {len(lesson.steps)}", 2)
                 ui.html(prose.of(step.ask))
-                _StepView(kata, step, grade, cancel)
+                _StepView(kata, step, grade)
 
     made.on("toggle", fill, [])  # editors are made when they are wanted
 
@@ -53,7 +53,7 @@ def after(kata: Kata) -> None:
 class _StepView:
     """One step: a small file of its own, and its check."""
 
-    def __init__(self, kata: Kata, step: lessons.Step, grade: Grade, cancel: Callable[[], object]) -> None:
+    def __init__(self, kata: Kata, step: lessons.Step, grade: Grade) -> None:
         self.kata, self.step, self._grade, self._busy = kata, step, grade, False
         path = kata.home / "steps" / f"{kata.name}-{step.number}.py"
         if not path.exists():
@@ -63,7 +63,7 @@ class _StepView:
             self.editor = Editor(path, kata.home, f"your {said}", said, self.check, everywhere=False)
             with ui.element("div").classes("row"):
                 ui.button("Check the step", on_click=self.check).props("outline")
-            self.view = VerdictView(cancel, lambda number: self.check(), self.editor, f" on step {step.number}")
+            self.view = VerdictView(lambda number: self.check(), self.editor, f" on step {step.number}")
 
     async def check(self) -> None:
         """Save and grade the step."""

@@ -24,7 +24,7 @@ from dojo.content import catalog, stages
 from dojo.content.catalog import Kata, Trouble
 from dojo.content.stages import Stage
 from dojo.grading.options import Entry, Options
-from dojo.grading.resident_process import Canceled, ResidentProcess
+from dojo.grading.resident_process import ResidentProcess
 from dojo.grading.run import ScriptRun
 from dojo.practice.database import Answer
 from dojo.practice.hunt import assistant, review
@@ -87,16 +87,13 @@ class JudgeGrader:
         threading.Thread(target=self._grade, args=given, daemon=True).start()
 
     def _grade(self, number: int, entry: Entry, options: Options, script: bool) -> None:
-        while True:
-            try:
-                self._news.put(
-                    (number, self.judge.grade(entry, options, lambda news: self._news.put((number, news)), script))
-                )
-            except Canceled:  # what somebody gave up on another page was this one
-                continue
-            except Exception as trouble:
-                self._news.put((number, trouble))
-            return
+        def heard(news: object) -> None:
+            self._news.put((number, news))
+
+        try:
+            heard(self.judge.grade(entry, options, heard, script))
+        except Exception as trouble:
+            heard(trouble)
 
     def verdict(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from threading import Event
 from typing import TYPE_CHECKING
 
 from nicegui import ui
@@ -26,22 +27,19 @@ class VerdictView:
     """The place below an editor where the verdict stands."""
 
     def __init__(
-        self,
-        cancel: Callable[[], object] | None = None,
-        again: Callable[[str], object] | None = None,
-        editor: Editor | None = None,
-        of: str = "",
+        self, again: Callable[[str], object] | None = None, editor: Editor | None = None, of: str = ""
     ) -> None:
         """`again` grades one check alone, by its number, with the verdict's seed; lines are marked in the editor.
 
-        What is not given cannot be done here.
+        Without it nothing is graded from here, and nothing can be canceled.
         """
         self._again, self._editor, self._begun = again, editor, 0.0
+        self.given_up = Event()  # what is being graded
         with ui.element("section").classes("verdict").props(f'aria-label="Verdict{of}"'):
             with ui.element("div").classes("row"):
                 self.line = ui.label("Not graded yet.").classes("line").props("role=status aria-live=polite")
-                self.stop = ui.button("Cancel", on_click=cancel).props("flat dense")
-                self.stop.set_visibility(cancel is not None)
+                self.stop = ui.button("Cancel", on_click=lambda: self.given_up.set()).props("flat dense")
+                self.stop.set_visibility(again is not None)
             self.body = ui.element("div").classes("body")
         self._show_stop(False)
         self.timer = ui.timer(TICK, self._tick, active=False)
@@ -50,6 +48,7 @@ class VerdictView:
         """Say that something is being graded."""
         self.line.set_text(f"grading {what} …")
         self._begun, self._passed, self._failed = time.monotonic(), 0, 0
+        self.given_up = Event()
         self.line.classes(replace="line")
         self._show_stop(True)
         self.timer.activate()
