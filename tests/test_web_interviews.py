@@ -14,7 +14,7 @@ import pytest
 
 from dojo.content import catalog, master, stages
 from dojo.content.catalog import Trouble
-from dojo.grading.options import Entry, Options
+from dojo.grading.options import Entry
 from dojo.practice.hunt import findings
 from dojo.practice.interview import timed_session
 from dojo.practice.interview.timed_session import End, TimedSession
