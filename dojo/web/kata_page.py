@@ -98,27 +98,28 @@ class KataPage:
         with self._hints, ui.element("div").classes("hint"):
             ui.html(prose.of(progress.next_hint(self.kata)))
 
-    def _show_explained(self, verdict: Verdict | None = None) -> None:
+    def _show_explained(self, passed: tuple[str, Kata | None] | None = None) -> None:
         """The explanation, once the kata has passed, and after a pass what comes next."""
         self._after.clear()
         if progress.stays_hidden(self.kata, spoil=False):
             return
         with self._after:
-            if verdict:
-                with suppress(Unreadable):  # who records the verdict says why
-                    self._show_pass()
+            if passed:
+                summary, upcoming = passed
+                ui.label(summary)
+                if upcoming:
+                    ui.link(f"Next: {upcoming.title}", f"/kata/{upcoming.name}")
             with fold("The solution, explained") as shown:
                 place = ui.element("div")
             # to be looked at counts as help with what is written afterwards, so it is not sent before
             shown.on("toggle", lambda: self._explain(place), [])
             lesson_view.after(self.kata)
 
-    def _show_pass(self) -> None:
-        """What a pass comes to, and the kata that comes next. Raises Unreadable."""
-        summary, upcoming = progress.pass_of(self.kata, catalog.katas())
-        ui.label(summary)
-        if upcoming:
-            ui.link(f"Next: {upcoming.title}", f"/kata/{upcoming.name}")
+    def _pass(self) -> tuple[str, Kata | None] | None:
+        """What a pass comes to, and the kata that comes next."""
+        with suppress(Unreadable):  # who records the verdict says why
+            return progress.pass_of(self.kata, catalog.katas())
+        return None
 
     def _explain(self, place: ui.element) -> None:
         if not place.default_slot.children:
@@ -156,7 +157,7 @@ class KataPage:
         self.view.end(verdict)
         if verdict.verdict == "passed" and not only:
             self.seed = fresh_seed()
-            self._show_explained(verdict)
+            self._show_explained(await run.io_bound(self._pass))  # meanwhile the verdict is sent
 
     async def _judged(self, entry: Entry, view: VerdictView, only: str) -> Verdict | None:
         """The verdict, which the view then waits for; None where there is none, and the view has said why."""
