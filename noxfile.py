@@ -39,7 +39,8 @@ from dojo.cli.commands.declared import Command  # noqa: E402
 ENVIRONMENT = ROOT / ".nox" / "dojo"
 PYTHON = ENVIRONMENT / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 CONSTRAINTS = ROOT / "constraints.txt"
-SIDE_BY_SIDE = ("--numprocesses=logical", "--dist=worksteal")
+# one more than there are processors, for some tests wait for a browser or a clock
+SIDE_BY_SIDE = (f"--numprocesses={(os.cpu_count() or 1) + 1}", "--dist=worksteal")
 OFFLINE = re.compile("NewConnectionError|NameResolutionError|Max retries exceeded|Connection to .* timed out")
 # as `lint-imports`, of the interpreter that we use
 LINT_IMPORTS = "from importlinter.cli import lint_imports_command as c; c(['--no-cache', '--no-logo'])"

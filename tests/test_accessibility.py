@@ -54,7 +54,7 @@ def remembered(verdict: Verdict, ago: float, text: str) -> database.Attempt:
 
 
 @in_browser
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.proof)])
 @pytest.mark.parametrize("width", [PHONE, DESKTOP])
 def test_axe_finds_nothing_on_any_page(browser, pages: dict[str, Path], width: int, scheme: str) -> None:
     from axe_playwright_python.sync_playwright import Axe

@@ -424,6 +424,7 @@ def git(folder, *words):
     return done.stdout
 
 
+@pytest.mark.proof
 def test_a_grading_changes_nothing_that_git_tracks(tmp_path):
     """A notebook that nobody has opened stays as build wrote it, whatever is done with the script."""
     project = copy_of_project(tmp_path / "mine")

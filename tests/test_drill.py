@@ -158,6 +158,7 @@ def test_what_is_solved_makes_the_easier_katas_of_its_track_known_and_its_ground
     assert not {"rope", "causal_attention", "kv_cache"} & found
 
 
+@pytest.mark.proof
 def test_a_placement_can_be_left_keeps_what_it_found_and_goes_on(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,8 +59,8 @@ def told(screen: str) -> str:
     return VARIES.sub("#", SLOWLY.sub("", re.sub(r"\n {13,}│ ", " ", screen)))
 
 
-# of each kata one is looked at on every run
-FIRST = {attempt.parent: attempt for attempt in reversed(ATTEMPTS)}.values()
+# of every other kata one is looked at on every run
+FIRST = [*{attempt.parent: attempt for attempt in reversed(ATTEMPTS)}.values()][::2]
 LOOKED_AT = [each if each in FIRST else pytest.param(each, marks=pytest.mark.proof) for each in ATTEMPTS]
 
 

@@ -353,6 +353,7 @@ def test_a_review_in_a_terminal_is_cut_off_goes_on_and_ends_in_a_scorecard(proje
     assert database.recall_all("rope")[-1].kind == "review"
 
 
+@pytest.mark.proof
 def test_a_patch_in_a_terminal_is_rejected_mended_and_scored(project: Path) -> None:
     words = ("hunt", "alibi", "--assistant", "--yes", "--seed", str(SEEDED))
     terminal = Terminal(project, 24, 80, *words)

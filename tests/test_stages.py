@@ -149,6 +149,7 @@ def graded(project: Path, source: str, tmp_path: Path, *words: str) -> tuple[dic
     return json.loads(told.read_text())[0] | {"status": done.returncode}, done.stdout
 
 
+@pytest.mark.proof
 def test_what_is_open_is_graded_and_all_that_is_asked_for_passes(project: Path, tmp_path: Path) -> None:
     found, shown = graded(project, FIRST, tmp_path)
     assert (found["stages"], found["verdict"], found["standing"]) == ({"1": "passed"}, "failed", "wrong")
@@ -256,6 +257,7 @@ def test_a_mock_opens_stages_answers_and_rates(project: Path) -> None:
     assert "Practice next: linear" in card
 
 
+@pytest.mark.proof
 def test_a_mock_that_is_killed_goes_on_with_its_stage_its_questions_and_its_time(project: Path) -> None:
     steps = [
         ("from now", save(project, body("return x * 2"))),
@@ -376,6 +378,7 @@ def steady(text: str) -> list[str]:
     return [*dict.fromkeys(VARIES.sub("#", line) for line in text.splitlines() if not BESIDE.search(line))]
 
 
+@pytest.mark.proof
 def test_an_interview_of_80_by_24_is_as_it_was_reviewed(project: Path, request: pytest.FixtureRequest) -> None:
     """All that a terminal showed: `--update` writes it anew."""
     shown = Terminal(project, 24, 80, "mock", NAME, "--minutes", "10")

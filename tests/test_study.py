@@ -429,6 +429,7 @@ def test_a_look_at_the_solution_after_a_pass_helps_another_answer_alone(kata):
     assert "solution" in history.listing(kata) or "shown" in history.listing(kata)
 
 
+@pytest.mark.proof
 def test_a_pass_after_the_solution_says_so_wherever_it_is_told(tmp_path, monkeypatch):
     monkeypatch.setenv("DOJO_HOME", str(tmp_path / "home"))
     project = copy_of_project(tmp_path / "project")

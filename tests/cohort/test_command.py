@@ -116,6 +116,7 @@ def test_what_arrives_in_a_watched_folder_is_graded(tmp_path: Path) -> None:
     assert running.wait(timeout=60) == 0
 
 
+@pytest.mark.proof
 def test_a_course_is_read_anew_at_each_run_and_nothing_is_graded_twice_for_it(handed_in: Path, tmp_path: Path) -> None:
     (tmp_path / "handed_in.csv").write_text(
         "student,path,time\nada,in/ada/softmax.py,2026-10-14T10:00\nzoë,in/zoë/softmax.py,2026-10-17T10:00\n", "utf-8"
