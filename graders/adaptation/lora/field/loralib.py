@@ -1,4 +1,3 @@
-# robust: Errors: a rank of 0 is a division by zero.
 """As Microsoft's loralib has it: a subclass of nn.Linear, A and B as bare parameters, merged through .data."""
 
 import math
@@ -10,6 +9,8 @@ from torch import nn
 class LoRALinear(nn.Linear):
     def __init__(self, in_features, out_features, rank, alpha=16.0, *, device=None, dtype=None):
         nn.Linear.__init__(self, in_features, out_features, bias=False, device=device, dtype=dtype)
+        if rank <= 0:
+            raise ValueError(f"r has to be positive: {rank}")
         self.lora_a = nn.Parameter(self.weight.new_zeros((rank, in_features)))
         self.lora_b = nn.Parameter(self.weight.new_zeros((out_features, rank)))
         self.scaling, self.merged = alpha / rank, False
