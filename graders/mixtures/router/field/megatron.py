@@ -1,6 +1,6 @@
-# robust: Groups, Half precision: a group counts its best k / top_groups experts, and probabilities are rounded before the
-# choice.
-"""In the style of Megatron-LM: softmax of the chosen logits, the auxiliary loss by counts, group-limited top-k."""
+# robust: Groups: a group counts its best k / top_groups experts. A reviewer would ask for DeepSeek-V3's best two, since
+# a checkpoint chooses other experts otherwise.
+"""In the style of Megatron-LM with its router in float32: softmax of the chosen logits, the loss by counts, groups."""
 
 import torch
 
@@ -9,7 +9,8 @@ def route(logits, topk, normalize=True):
     if normalize:
         scores, top_indices = torch.topk(logits, k=topk, dim=-1)
         return torch.softmax(scores, dim=-1, dtype=torch.float32).type_as(logits), top_indices
-    return torch.topk(torch.softmax(logits, dim=-1, dtype=torch.float32).type_as(logits), k=topk, dim=-1)
+    probs, top_indices = torch.topk(torch.softmax(logits, dim=-1, dtype=torch.float32), k=topk, dim=-1)
+    return probs.type_as(logits), top_indices
 
 
 def balance_loss(logits, top_indices):
@@ -34,6 +35,6 @@ def biased_route(logits, expert_bias, topk, num_groups=1, top_groups=1):
     scores = torch.sigmoid(logits.reshape(-1, logits.shape[-1]).float())
     scores_for_routing = (scores + expert_bias).detach()
     _, top_indices = group_limited_topk(scores_for_routing, topk, num_groups, top_groups)
-    scores = torch.gather(scores, dim=1, index=top_indices).type_as(logits)
+    scores = torch.gather(scores, dim=1, index=top_indices)
     probs, shape = scores / (scores.sum(dim=-1, keepdim=True) + 1e-20), (*logits.shape[:-1], topk)
-    return probs.view(shape), top_indices.view(shape)
+    return probs.type_as(logits).view(shape), top_indices.view(shape)
