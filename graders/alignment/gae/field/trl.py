@@ -1,11 +1,12 @@
-# robust: half precision is summed as it comes: TRL's rewards and values are float32.
-"""In the manner of TRL and verl: under no_grad, from the last step, into a list that is reversed."""
+"""In the manner of TRL and verl: under no_grad and in float32, from the last step, into a list that is reversed."""
 
 import torch
 
 
 @torch.no_grad()
 def gae(rewards, values, dones, last_value, gamma=0.99, lam=0.95):
+    dtype = rewards.dtype
+    rewards, values, last_value = rewards.float(), values.float(), last_value.float()
     lastgaelam = 0
     advantages_reversed = []
     gen_length = rewards.shape[1]
@@ -17,4 +18,4 @@ def gae(rewards, values, dones, last_value, gamma=0.99, lam=0.95):
         advantages_reversed.append(lastgaelam)
     advantages = torch.stack(advantages_reversed[::-1], dim=1)
     returns = advantages + values
-    return advantages, returns
+    return advantages.to(dtype), returns.to(dtype)
