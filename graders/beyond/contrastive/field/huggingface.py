@@ -1,4 +1,3 @@
-# robust: Zero rows: a row of zeros is 0 / 0. Half precision: everything stays in it. Errors: none.
 """As the model files of transformers have it: a loss of one table, called on it and on its transpose."""
 
 import torch
@@ -15,8 +14,15 @@ def image_text_contrastive_loss(similarity):
     return (caption_loss + image_loss) / 2.0
 
 
+def get_vector_norm(tensor):
+    return tensor.norm(p=2, dim=-1, keepdim=True).clamp(min=1e-12)
+
+
 def clip_loss(image, text, log_scale):
-    image_embeds = image / image.norm(p=2, dim=-1, keepdim=True)
-    text_embeds = text / text.norm(p=2, dim=-1, keepdim=True)
-    logits_per_text = torch.matmul(text_embeds, image_embeds.t()) * log_scale.exp()
-    return image_text_contrastive_loss(logits_per_text)
+    if image.ndim != 2 or image.shape != text.shape:
+        raise ValueError(f"Embeddings have to be of shape (n, d), but got {image.shape} and {text.shape}")
+    image_embeds, text_embeds = image.float(), text.float()
+    image_embeds = image_embeds / get_vector_norm(image_embeds)
+    text_embeds = text_embeds / get_vector_norm(text_embeds)
+    logits_per_text = torch.matmul(text_embeds, image_embeds.t()) * log_scale.float().exp()
+    return image_text_contrastive_loss(logits_per_text).to(image.dtype)

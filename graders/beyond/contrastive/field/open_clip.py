@@ -1,4 +1,3 @@
-# robust: Half precision: directions and logits stay in it. Errors: cross_entropy names no shape, or none are seen.
 """As OpenCLIP has it: a module of a loss, with a product of its own for each direction."""
 
 import torch
@@ -15,4 +14,7 @@ class ClipLoss(nn.Module):
 
 
 def clip_loss(image, text, log_scale):
-    return ClipLoss()(F.normalize(image, dim=-1), F.normalize(text, dim=-1), log_scale.exp())
+    if image.ndim != 2 or image.shape != text.shape:
+        raise ValueError(f"Expected paired features [N, D], got {list(image.shape)} and {list(text.shape)}")
+    image_features, text_features = (F.normalize(features.float(), dim=-1) for features in (image, text))
+    return ClipLoss()(image_features, text_features, log_scale.float().exp()).to(image.dtype)

@@ -1,4 +1,3 @@
-# robust: Errors: nothing is checked.
 """In the manner of ARENA's exercises: windows by `as_strided` of the padded image, then an einsum."""
 
 import torch
@@ -22,8 +21,13 @@ def conv2d(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     x_padded = pad2d(x, left=padding_w, right=padding_w, top=padding_h, bottom=padding_h, pad_value=0)
     b, ic, h, w = x_padded.shape
     oc, ic_group, kh, kw = weight.shape
+    if ic != groups * ic_group or oc % groups:
+        raise ValueError(f"{ic} and {oc} channels do not match weight {tuple(weight.shape)} with {groups} groups")
     ow = 1 + (w - dilation_w * (kw - 1) - 1) // stride_w
     oh = 1 + (h - dilation_h * (kh - 1) - 1) // stride_h
+    if oh < 1 or ow < 1:
+        window = (dilation_h * (kh - 1) + 1, dilation_w * (kw - 1) + 1)
+        raise ValueError(f"dilated kernel of size {window} exceeds padded input of size {(h, w)}")
     s_b, s_ic, s_h, s_w = x_padded.stride()
     x_new_shape = (b, groups, ic_group, oh, ow, kh, kw)
     x_new_stride = (
