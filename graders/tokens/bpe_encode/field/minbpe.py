@@ -1,4 +1,3 @@
-# robust: Special tokens: the first of the list that fits is taken, and not the longest.
 """In the style of minbpe's RegexTokenizer: the pair with the lowest merge index, special tokens cut out by a pattern."""
 
 import re
@@ -27,7 +26,8 @@ class Tokenizer:
         return ids
 
     def encode(self, text):
-        ids, special_pattern = [], "(" + "|".join(re.escape(k) for k in self.special_tokens) + ")"
+        special = sorted(self.special_tokens, key=len, reverse=True)
+        ids, special_pattern = [], "(" + "|".join(re.escape(k) for k in special) + ")"
         for part in re.split(special_pattern, text) if self.special_tokens else [text]:
             chunks = [] if part in self.special_tokens else re.findall(PRETOKEN, part)
             ids += [self.special_tokens[part]] if part in self.special_tokens else []

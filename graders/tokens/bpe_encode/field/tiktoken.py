@@ -1,4 +1,3 @@
-# robust: Special tokens, Errors: the first of the list that fits is taken, and an unknown id is a KeyError.
 """In the manner of tiktoken's educational encoder: ranks by bytes, and the lowest rank among neighbors joined."""
 
 import re
@@ -26,7 +25,7 @@ class Tokenizer:
         self.decoder = dict(enumerate([*tokens, *(token.encode() for token in special_tokens)]))
 
     def encode(self, text):
-        special_pat = "(" + "|".join(map(re.escape, self.special_tokens)) + ")"
+        special_pat = "(" + "|".join(map(re.escape, sorted(self.special_tokens, key=len, reverse=True))) + ")"
         tokens = []
         for i, part in enumerate(re.split(special_pat, text) if self.special_tokens else [text]):
             for word in PRETOKEN.findall(part) if i % 2 == 0 else []:
@@ -35,4 +34,6 @@ class Tokenizer:
         return tokens
 
     def decode(self, ids):
+        if unknown := [token for token in ids if token not in self.decoder]:
+            raise ValueError(f"Invalid tokens for decoding: {unknown}")
         return b"".join(self.decoder[token] for token in ids).decode("utf-8", errors="replace")
