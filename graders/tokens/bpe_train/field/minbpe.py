@@ -1,7 +1,7 @@
-# robust: Ties, Short text, Errors: the pair that is seen first, `max` of no counts, and an assertion.
-"""In the style of minbpe: a list of ids a chunk, all pairs counted in each round, `max(stats, key=stats.get)`."""
+"""In the style of minbpe, with chunks counted as in nanochat: a list of ids a chunk, all pairs counted in each round."""
 
 import re
+from collections import Counter
 
 PRETOKEN = r"""'(?:[sdmt]|ll|ve|re)| ?[^\W\d_]+| ?\d+| ?(?:[^\s\w]|_)+|\s+(?!\S)|\s+"""
 
@@ -16,16 +16,22 @@ def merge(ids, pair, idx):
 
 
 def train_bpe(text, vocab_size, special_tokens=()):
-    assert vocab_size >= 256 + len(special_tokens)
-    parts = re.split("|".join(re.escape(k) for k in special_tokens), text) if special_tokens else [text]
-    ids = [list(ch.encode("utf-8")) for part in parts for ch in re.findall(PRETOKEN, part)]
-    merges = []
+    if vocab_size < 256 + len(special_tokens):
+        raise ValueError(f"vocab_size {vocab_size} is below 256 bytes and {len(special_tokens)} special tokens")
+    special = sorted(special_tokens, key=len, reverse=True)
+    parts = re.split("|".join(re.escape(k) for k in special), text) if special else [text]
+    counts = Counter(ch for part in parts for ch in re.findall(PRETOKEN, part))
+    ids = [list(ch.encode("utf-8")) for ch in counts]
+    merges, vocab = [], {idx: bytes([idx]) for idx in range(256)}
     for i in range(vocab_size - 256 - len(special_tokens)):
         stats = {}
-        for chunk_ids in ids:
+        for chunk_ids, count in zip(ids, counts.values()):
             for pair in zip(chunk_ids, chunk_ids[1:]):
-                stats[pair] = stats.get(pair, 0) + 1
-        pair = max(stats, key=stats.get)
+                stats[pair] = stats.get(pair, 0) + count
+        if not stats:
+            break
+        pair = max(stats, key=lambda p: (stats[p], vocab[p[0]], vocab[p[1]]))
         ids = [merge(chunk_ids, pair, 256 + i) for chunk_ids in ids]
         merges.append(pair)
+        vocab[256 + i] = vocab[pair[0]] + vocab[pair[1]]
     return merges
