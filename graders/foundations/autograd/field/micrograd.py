@@ -1,5 +1,4 @@
-# robust: Second call, Deep graphs: inner grads pass on what an earlier call left there, and the search is recursive.
-"""In the style of micrograd: a closure for each operation, called in reversed topological order."""
+"""In the style of micrograd: a closure for each operation, called in reversed topological order, from grads of 0."""
 
 import math
 
@@ -42,19 +41,22 @@ class Value:
     relu = unary(lambda x: max(0, x), lambda x: x > 0)
 
     def backward(self):
-        topo, visited = [], set()
-
-        def build_topo(v):
-            if v not in visited:
-                visited.add(v)
-                for child in v._prev:
-                    build_topo(child)
+        topo, visited, stack = [], set(), [(self, False)]
+        while stack:
+            v, expanded = stack.pop()
+            if expanded:
                 topo.append(v)
-
-        build_topo(self)
+            elif v not in visited:
+                visited.add(v)
+                stack += [(v, True), *((child, False) for child in v._prev)]
+        before = [v.grad for v in topo]
+        for v in topo:
+            v.grad = 0
         self.grad = 1
         for v in reversed(topo):
             v._backward()
+        for v, grad in zip(topo, before):
+            v.grad += grad
 
     def __neg__(self):
         return self * -1
