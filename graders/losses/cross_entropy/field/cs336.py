@@ -1,11 +1,10 @@
-# robust: Nothing kept, Half precision: an empty mean is nan, and everything stays in the dtype of the logits.
-"""The stable form of CS336: the maximum subtracted, the target's logit gathered, the mean of what is kept."""
+"""The stable form of CS336, in float32: the maximum subtracted, the target's logit gathered, the mean of what is kept."""
 
 import torch
 
 
 def cross_entropy(logits, targets, ignore_index=-100, label_smoothing=0.0, z_loss=0.0):
-    logits, targets = logits.reshape(-1, logits.shape[-1]), targets.reshape(-1)
+    dtype, logits, targets = logits.dtype, logits.reshape(-1, logits.shape[-1]).float(), targets.reshape(-1)
     mask = targets != ignore_index
     logits, targets = logits[mask], targets[mask]
     max_logits = torch.max(logits, dim=-1, keepdim=True).values
@@ -18,4 +17,4 @@ def cross_entropy(logits, targets, ignore_index=-100, label_smoothing=0.0, z_los
         loss = (1 - label_smoothing) * loss + label_smoothing * uniform
     if z_loss > 0:
         loss = loss + z_loss * (log_sum_exp + max_logits.squeeze(-1)) ** 2
-    return loss.mean()
+    return (loss.sum() / max(loss.numel(), 1)).to(dtype)
