@@ -1,4 +1,3 @@
-# robust: Impossible tokens: a beam that cannot be filled is filled with sequences of probability 0.
 """As AllenNLP's BeamSearch: the best of each node, then of all; a finished beam goes on by its end token at no cost."""
 
 import torch
@@ -21,8 +20,8 @@ def beam_search(step, prompt, beam_width, max_new_tokens, eos_id, length_penalty
         backpointers = torch.div(indices, classes.size(1), rounding_mode="trunc")
         last = classes.reshape(-1)[indices]
         predictions = torch.cat([predictions[backpointers], last[:, None]], dim=1)
-    found = []
-    for sequence, total in zip(predictions[:, len(prompt) :].tolist(), last_log_probs.tolist(), strict=True):
+    found, valid = [], last_log_probs.isfinite()  # the beam may be wider than transitions of probability > 0 are many
+    for sequence, total in zip(predictions[valid, len(prompt) :].tolist(), last_log_probs[valid].tolist(), strict=True):
         tokens = sequence[: sequence.index(eos_id) + 1] if eos_id in sequence else sequence
         found.append((tokens, total / len(tokens) ** length_penalty))
     return sorted(found, key=lambda pair: pair[1], reverse=True)

@@ -1,4 +1,3 @@
-# robust: Greedy, Errors: generate() takes the argmax, and refuses settings, before it comes here.
 """In the style of transformers' logits warpers, one after the other, and a draw in float32."""
 
 import torch
@@ -11,6 +10,10 @@ def top_k_warper(scores, top_k, filter_value=-float("inf")):
 
 
 def top_p_warper(scores, top_p, filter_value=-float("inf")):
+    if not 0 < top_p <= 1.0:
+        raise ValueError(f"`top_p` has to be a float > 0 and <= 1, but is {top_p}")
+    if top_p == 1.0:
+        return scores
     sorted_logits, sorted_indices = torch.sort(scores, descending=False)
     cumulative_probs = sorted_logits.softmax(dim=-1).cumsum(dim=-1)
     sorted_indices_to_remove = cumulative_probs <= (1 - top_p)
@@ -26,10 +29,14 @@ def min_p_warper(scores, min_p, filter_value=-float("inf")):
 
 
 def next_token_logprobs(logits, temperature=1.0, top_k=None, top_p=None, min_p=None):
+    if temperature < 0:
+        raise ValueError(f"`temperature` has to be a positive float, but is {temperature}")
+    if temperature == 0:  # greedy
+        return torch.nn.functional.one_hot(logits.argmax(-1), logits.size(-1)).to(logits.dtype).log()
     scores = logits.to(dtype=torch.float32, copy=True) / temperature
     if top_k is not None:
         scores = top_k_warper(scores, top_k)
-    if top_p is not None and top_p < 1.0:
+    if top_p is not None:
         scores = top_p_warper(scores, top_p)
     if min_p is not None:
         scores = min_p_warper(scores, min_p)
