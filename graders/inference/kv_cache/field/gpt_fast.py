@@ -1,4 +1,3 @@
-# robust: Errors: what does not fit is an IndexError, which names the index alone.
 """As gpt-fast: the cache is a module of two buffers, and attention runs over all of it and masks by position."""
 
 import torch
@@ -15,6 +14,8 @@ class KVCache(nn.Module):
 
     @torch.no_grad()
     def append(self, k, v):
+        if self.length + k.size(2) > self.k_cache.size(2):
+            raise ValueError(f"{self.length} + {k.size(2)} tokens exceed the cache of {self.k_cache.size(2)}")
         input_pos = torch.arange(self.length, self.length + k.size(2), device=k.device)
         self.k_cache[:, :, input_pos], self.v_cache[:, :, input_pos] = k, v
         self.length += k.size(2)
@@ -43,6 +44,8 @@ class CachedAttention(nn.Module):
     def forward(self, x, cache=None):
         bsz, seqlen, dim = x.shape
         begin = cache.length if cache is not None else 0
+        if begin + seqlen > len(self.freqs_cis):
+            raise ValueError(f"{begin} + {seqlen} positions exceed max_seq_len {len(self.freqs_cis)}")
         input_pos = torch.arange(begin, begin + seqlen, device=x.device)
         freqs_cis = self.freqs_cis.to(x.device)[input_pos].to(torch.promote_types(x.dtype, torch.float32).to_complex())
         q, k, v = (

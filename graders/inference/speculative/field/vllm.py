@@ -1,4 +1,3 @@
-# robust: Drawn id, Zero residual, Errors: masses of 0 and the last id are left to chance, shapes to assertions.
 """In the style of vLLM's rejection sampler: a token is recovered at every place, then masks choose."""
 
 import torch
@@ -14,17 +13,19 @@ def _get_accepted(target_probs, draft_probs, draft_token_ids, uniform_rand):
 
 
 def _get_recovered_probs(target_probs, draft_probs):
-    difference = target_probs - draft_probs
-    f = torch.clamp(difference, min=torch.finfo(difference.dtype).tiny)
-    return f / f.sum(dim=-1, keepdim=True)
+    f = torch.clamp(target_probs - draft_probs, min=0)
+    return torch.where(f.sum(dim=-1, keepdim=True) > 0, f, target_probs)
 
 
 def _draw(probs, uniform):
-    return (probs.cumsum(-1) <= uniform).sum(-1)
+    cdf = probs.cumsum(-1)
+    return (cdf <= uniform * cdf[..., -1:]).sum(-1)
 
 
 def speculative_verify(draft_tokens, draft_probs, target_probs, accept_uniform, sample_uniform):
-    batch_size, k = draft_tokens.shape
+    batch_size, k, vocab_size = draft_probs.shape
+    if target_probs.shape != (batch_size, k + 1, vocab_size):
+        raise ValueError(f"target_probs is {tuple(target_probs.shape)}, draft_probs {tuple(draft_probs.shape)}")
     accepted = _get_accepted(target_probs[:, :-1], draft_probs, draft_tokens, accept_uniform)
     recovered = _draw(_get_recovered_probs(target_probs[:, :-1], draft_probs), sample_uniform[:, None, None])
     bonus = _draw(target_probs[:, -1], sample_uniform[:, None])
