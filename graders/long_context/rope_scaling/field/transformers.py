@@ -1,4 +1,3 @@
-# robust: Errors: a configuration with an odd width or a factor below 1 is taken as it is.
 """As modeling_rope_utils has it: inverse frequencies, wavelengths, and an extrapolation factor for YaRN."""
 
 import math
@@ -6,15 +5,24 @@ import math
 import torch
 
 
+def validate_rope(dim, factor):
+    if dim % 2 != 0:
+        raise ValueError(f"`head_dim` must be even to rotate pairs, got {dim}")
+    if factor < 1.0:
+        raise ValueError(f"`rope_parameters`'s factor field must be a float >= 1, got {factor}")
+
+
 def inv_freq(base, dim):
     return 1.0 / (base ** (torch.arange(0, dim, 2, dtype=torch.int64).to(dtype=torch.float) / dim))
 
 
 def ntk_frequencies(d_k, theta, factor):
+    validate_rope(d_k, factor)
     return inv_freq(theta * factor ** (d_k / (d_k - 2)), d_k)
 
 
 def llama3_frequencies(d_k, theta, factor, original_max_len, low_freq_factor=1.0, high_freq_factor=4.0):
+    validate_rope(d_k, factor)
     freqs = inv_freq(theta, d_k)
     wavelen = 2 * math.pi / freqs
     low_freq_wavelen, high_freq_wavelen = original_max_len / low_freq_factor, original_max_len / high_freq_factor
@@ -26,6 +34,8 @@ def llama3_frequencies(d_k, theta, factor, original_max_len, low_freq_factor=1.0
 
 
 def yarn_frequencies(d_k, theta, factor, original_max_len, beta_fast=32.0, beta_slow=1.0):
+    validate_rope(d_k, factor)
+
     def find_correction_dim(num_rotations):
         return (d_k * math.log(original_max_len / (num_rotations * 2 * math.pi))) / (2 * math.log(theta))
 

@@ -1,5 +1,4 @@
-# robust: Masked rows, Errors: without a sink such a query gets the mean of what it must not see; nothing is refused.
-"""As transformers' gpt-oss: overlays of masks, and a column of sinks in eager attention that is dropped again."""
+"""As transformers' gpt-oss: overlays of masks, and a dropped column of sinks in eager attention; dead rows as in Mllama."""
 
 import torch
 from torch import nn
@@ -14,6 +13,8 @@ def sliding_window_overlay(sliding_window):
 
 
 def window_mask(q_len, k_len=None, *, window, sinks=0, device=None):
+    if window < 1:
+        raise ValueError(f"`sliding_window` must be a strictly positive integer, got {window}")
     k_len = q_len if k_len is None else k_len
     q_idx = torch.arange(k_len - q_len, k_len, device=device)[:, None]
     kv_idx = torch.arange(k_len, device=device)
@@ -22,6 +23,8 @@ def window_mask(q_len, k_len=None, *, window, sinks=0, device=None):
 
 
 def attention_with_sinks(query, key, value, sink_logits, mask=None):
+    if sink_logits.shape != (query.size(-3),):
+        raise ValueError(f"`sinks` should be of size {(query.size(-3),)}, but is {tuple(sink_logits.shape)}")
     attn_weights = torch.matmul(query, key.transpose(-2, -1)) * query.size(-1) ** -0.5
     if mask is not None:
         attention_mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, torch.finfo(query.dtype).min)
@@ -30,4 +33,5 @@ def attention_with_sinks(query, key, value, sink_logits, mask=None):
     combined_logits = torch.cat([attn_weights, sinks], dim=-1)
     combined_logits = combined_logits - combined_logits.max(dim=-1, keepdim=True).values
     probs = nn.functional.softmax(combined_logits, dim=-1, dtype=torch.float32).to(query.dtype)
-    return torch.matmul(probs[..., :-1], value)
+    attn_output = torch.matmul(probs[..., :-1], value)
+    return attn_output if mask is None else attn_output * mask.any(dim=-1, keepdim=True)  # masked out rows
