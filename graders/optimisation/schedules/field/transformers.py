@@ -1,12 +1,14 @@
-# robust: Warmup, End, Errors: the cosine climbs again after its end, the stable schedule warms up from min_lr, and
-# phases that do not fit into the run give some rate or other.
 """As the lambdas of transformers: factors of the maximum, and max(1, ...) below the line."""
 
 import math
 
 
 def warmup_cosine(step, max_lr, min_lr, warmup_steps, total_steps, num_cycles=0.5):
+    if warmup_steps > total_steps:
+        raise ValueError(f"`num_warmup_steps` ({warmup_steps}) exceeds `num_training_steps` ({total_steps})")
     min_lr_rate = min_lr / max_lr
+    if step >= total_steps:
+        return max_lr * min_lr_rate
     if step < warmup_steps:
         return max_lr * float(step) / float(max(1, warmup_steps))
     progress = float(step - warmup_steps) / float(max(1, total_steps - warmup_steps))
@@ -15,14 +17,18 @@ def warmup_cosine(step, max_lr, min_lr, warmup_steps, total_steps, num_cycles=0.
 
 
 def warmup_stable_decay(step, max_lr, min_lr, warmup_steps, decay_steps, total_steps, shape="linear"):
+    if shape not in ["linear", "1-sqrt"]:
+        raise ValueError(f"Unknown decay type: {shape}, expected 'linear' or '1-sqrt'")
+    num_stable_steps = total_steps - warmup_steps - decay_steps
+    if num_stable_steps < 0:
+        raise ValueError(f"{warmup_steps} warmup and {decay_steps} decay steps exceed {total_steps} training steps")
     min_lr_ratio = min_lr / max_lr
+    if step >= total_steps:
+        return max_lr * min_lr_ratio
     if step < warmup_steps:
-        progress = float(step) / float(max(1, warmup_steps))
-        return max_lr * (progress * (1.0 - min_lr_ratio) + min_lr_ratio)
-    if step < total_steps - decay_steps:
+        return max_lr * float(step) / float(max(1, warmup_steps))
+    if step < warmup_steps + num_stable_steps:
         return max_lr
-    if step < total_steps:
-        progress = float(step - total_steps + decay_steps) / float(max(1, decay_steps))
-        factor = 1.0 - progress if shape == "linear" else 1 - math.sqrt(progress)
-        return max_lr * (factor * (1.0 - min_lr_ratio) + min_lr_ratio)
-    return max_lr * min_lr_ratio
+    progress = float(step - warmup_steps - num_stable_steps) / float(max(1, decay_steps))
+    factor = 1.0 - progress if shape == "linear" else 1.0 - math.sqrt(progress)
+    return max_lr * (factor * (1.0 - min_lr_ratio) + min_lr_ratio)
