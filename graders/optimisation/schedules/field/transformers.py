@@ -1,4 +1,4 @@
-"""As the lambdas of transformers: factors of the maximum, and max(1, ...) below the line."""
+"""As the lambdas of transformers, with the stable phase warmed up from 0 as its cosine is: factors of the maximum."""
 
 import math
 
