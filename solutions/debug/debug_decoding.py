@@ -233,16 +233,15 @@ def test(program) -> None:
     wanted = torch.tensor([[3, 4, 1, 0, 0], [4, 1, 0, 0, 0], [2, 3, 4, 1, 0]])
     assert torch.equal(got, wanted), "a row does not go on after its last token, or does not end"
 
+    def endless(ids: Tensor, cache=None) -> Tensor:
+        return model(ids, cache).index_fill(-1, torch.tensor(END), -torch.inf)
+
     prompt = torch.tensor([[3, 8, 2, 5, 7], [4, 6, 0, 0, 0], [2, 2, 8, 0, 0], [7, 0, 0, 0, 0]])
     for _ in range(3):  # a model may be drawn that hardly looks at what is wrong
         model = program.Model(9, 6)
         with torch.no_grad():
             for p in model.parameters():
                 p.normal_()
-
-        def endless(ids: Tensor, cache=None) -> Tensor:
-            return model(ids, cache).index_fill(-1, torch.tensor(END), -torch.inf)
-
         uniform = torch.rand(4, 16)
         got = program.generate(endless, prompt, 16, uniform)
         for row, line in enumerate(prompt.tolist()):
