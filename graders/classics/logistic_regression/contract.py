@@ -51,6 +51,12 @@ def terms(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, l2: float) -> Tens
     return torch.logaddexp(torch.zeros_like(z), -sign * z).mean() + l2 / 2 * (weight @ weight)
 
 
+def softplus_less_the_label(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, l2: float) -> Tensor:
+    """The least accurate where a sample is sure: a small difference of two logits."""
+    z = x @ weight + bias
+    return (F.softplus(z) - y.to(x.dtype) * z).mean() + l2 * (weight * weight).sum() / 2
+
+
 def library(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, l2: float) -> Tensor:
     z = (x * weight).sum(-1) + bias
     return F.binary_cross_entropy_with_logits(z, y.to(x.dtype)) + l2 / 2 * weight.norm() ** 2
@@ -126,7 +132,7 @@ class TestFit(SamplesContract):
 
 class TestLoss(SamplesContract):
     name = "loss"
-    oracle, variants = terms, (terms, library)
+    oracle, variants = terms, (terms, library, softplus_less_the_label)
     axes = {"x": "n d"}
     cases = {"no_penalty": {}, "a_penalty": {"l2": 0.3}, "one_sample": {"n": 1}}
     hard_cases = {
