@@ -156,8 +156,8 @@ class KataPage:
             await run.io_bound(self._record, entry, verdict)
         self.view.end(verdict)
         if verdict.verdict == "passed" and not only:
-            self.seed = fresh_seed()
-            self._show_explained(await run.io_bound(self._pass))  # meanwhile the verdict is sent
+            self.seed, self.busy = fresh_seed(), False  # the verdict is sent, and may be asked for again
+            self._show_explained(await run.io_bound(self._pass))
 
     async def _judged(self, entry: Entry, view: VerdictView, only: str) -> Verdict | None:
         """The verdict, which the view then waits for; None where there is none, and the view has said why."""
