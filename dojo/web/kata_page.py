@@ -139,25 +139,27 @@ class KataPage:
         self.busy = True
         self.view.begin(self.kata.name)
         try:
-            await self._graded(only)
+            passed = await self._graded(only)
         finally:
             self.busy = False
+        if passed:
+            self.seed = fresh_seed()
+            self._show_explained(await run.io_bound(self._pass))  # meanwhile the verdict is sent
 
-    async def _graded(self, only: str) -> None:
+    async def _graded(self, only: str) -> bool:
+        """Grade, record and show; whether all of it passed."""
         try:
             entry = await run.io_bound(self._entry)
         except Trouble as trouble:
             self.view.tell(f"dojo: {trouble}")
-            return
+            return False
         verdict = await self._judged(entry, self.view, only)
         if verdict is None:
-            return
+            return False
         if not only:
             await run.io_bound(self._record, entry, verdict)
         self.view.end(verdict)
-        if verdict.verdict == "passed" and not only:
-            self.seed, self.busy = fresh_seed(), False  # the verdict is sent, and may be asked for again
-            self._show_explained(await run.io_bound(self._pass))
+        return verdict.verdict == "passed" and not only
 
     async def _judged(self, entry: Entry, view: VerdictView, only: str) -> Verdict | None:
         """The verdict, which the view then waits for; None where there is none, and the view has said why."""
