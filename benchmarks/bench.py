@@ -1,7 +1,8 @@
 """What each solution costs beside the best PyTorch for the same work: time, with backward, bytes, and how they grow.
 
-    nox -s bench -- KATA ... [--pairs 20] [--device cuda]      prints the rows; a track is many katas
-    nox -s bench -- all                                       measures every kata of tensors, and writes docs/bench.md
+    nox -s bench -- KATA ... [--pairs 20]     prints the rows; a track is many katas
+    nox -s bench -- all                       measures every kata of tensors, and writes docs/bench.md
+    nox -s bench -- all --device cuda         on a GPU, at the sizes of a 7B model: see benchmarks/at_7b.py
 
 `benchmarks/peers.py` says what each is measured against. Both run on the same inputs, on one thread, a few calls of
 each by turns in an order that chance picks; a ratio is the median over pairs, of processor time on the CPU and of
@@ -225,6 +226,10 @@ def main() -> int:
     if args.device == "cuda" and not torch.cuda.is_available():
         parser.error("there is no GPU here that PyTorch can use; without --device it measures ratios on the CPU")
     chosen = {kata.name for kata in subjects.chosen(parser, args.names)}
+    if args.device == "cuda":
+        from benchmarks import at_7b
+
+        return at_7b.measure(chosen, args.pairs, args.out)
     peers = [peer for peer in PEERS if peer.kata in chosen]
     if not peers:
         parser.error(f"{' '.join(args.names)}: no tensors are computed there, so there is nothing to measure against")

@@ -1,6 +1,6 @@
 """How often the time checks err on a loaded machine: right attempts called slow, and slow ones let through.
 
-    python benchmarks/clocks.py [KATA ...] [--races 20] [--slow 3] [--load 2] [--out docs/clocks.md]
+    python benchmarks/clocks.py [KATA ...] [--races 20] [--slow 3] [--load 2] [--device cuda] [--out docs/clocks.md]
 
 While other processes keep the cores busy, each solution and every other right attempt races against the solution as
 in a grading, and so does the solution made to do its work over and over, until it took `--slow` times what its limit
@@ -19,10 +19,12 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import mean, median, stdev
 
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
+
+import torch  # noqa: E402
 
 from benchmarks import subjects  # noqa: E402
 from benchmarks.soak import BUSY  # noqa: E402
@@ -41,7 +43,7 @@ UP = math.ceil(math.log((1 - MISS) / FALSE_ALARM) / STEP)
 DOWN = math.ceil(-math.log(MISS / (1 - FALSE_ALARM)) / STEP)
 AGAIN = """
 
-from time import process_time as _now
+{clock}
 _once = {name}
 
 
@@ -63,14 +65,26 @@ else:
     def {name}(*args, **kwargs):
         return _again(lambda: _once(*args, **kwargs))
 """
+CLOCKS = {
+    "cpu": "from time import process_time as _now",
+    "cuda": """
+def _now():
+    from time import perf_counter
+    from torch.cuda import synchronize
+    synchronize()
+    return perf_counter()
+""",
+}
 HEAD = """\
 # False alarms and misses of the time checks
 
-Measured by `python benchmarks/clocks.py` on {cores} processors with a load average of {load:.1f}. A slow attempt takes
-{slow:g} times its limit. The third column is the slowest of the right attempts, by its median.
+Measured by `python benchmarks/clocks.py{more}` on {cores} processors{gpu} with a load average of {load:.1f}. A slow
+attempt takes {slow:g} times its limit. The third column is the slowest of the right attempts, by its median; the fourth
+the standard deviation, over races, of the solution's own ratio, and the fifth how many pairs decided on a right attempt
+and on a slow one, in the mean.
 
-| | limit | slowest | races of right attempts | called slow | undecided | slow ones caught |
-|---|---|---|---|---|---|---|
+| | limit | slowest | deviation | pairs | races of right attempts | called slow | undecided | slow ones caught |
+|---|---|---|---|---|---|---|---|---|
 """
 
 
@@ -89,9 +103,11 @@ def at_most(count: int, total: int) -> float:
     return (centre + spread) / (1 + z * z / total)
 
 
-def races(contract: type[Contract], source: str, master: str, count: int, server: ForkServer) -> list[Race]:
+def races(
+    contract: type[Contract], source: str, master: str, count: int, server: ForkServer, device: str
+) -> list[Race]:
     """The grader's race between a source and the solution, so many times on fresh inputs."""
-    make = attempt_maker(Options(0), server)
+    make = attempt_maker(Options(0, device=device), server)
     attempt, reference = make(source, "attempt.py"), make(master, "reference.py")
     try:
         return [contract().race(attempt, reference, Draw(seed)) for seed in range(count)]
@@ -141,6 +157,7 @@ def main() -> int:
     parser.add_argument("--races", type=int, default=20, metavar="N", help="races of each kind, for each function")
     parser.add_argument("--slow", type=float, default=3.0, metavar="X", help="times the limit that a slow one takes")
     parser.add_argument("--load", type=int, default=2, metavar="N", help="processes that keep cores busy meanwhile")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the table to this file")
     args = parser.parse_args()
     rows, loads, total = [], [], Total()
@@ -152,26 +169,37 @@ def main() -> int:
             master = read_text(kata.master)
 
             def race_often(contract: type[Contract], source: str, master: str = master) -> list[Race]:
-                return races(contract, source, master, args.races, server)
+                return races(contract, source, master, args.races, server, args.device)
 
             for name, contract in subjects.timed(kata):
                 print(f"\r{kata.name}: {name} ".ljust(60), end="", file=sys.stderr, flush=True)
                 times = math.ceil(args.slow * contract.time_limit)
-                right = [
-                    each for text in (master, *subjects.attempts(kata).values()) for each in race_often(contract, text)
-                ]
-                wrong = race_often(contract, master + AGAIN.format(name=name, times=times))
+                itself = race_often(contract, master)
+                others = [race_often(contract, text) for text in subjects.attempts(kata).values()]
+                right = sum(others, itself)
+                clock = CLOCKS[args.device]
+                wrong = race_often(contract, master + AGAIN.format(name=name, times=times, clock=clock))
                 total.add(right, wrong)
                 loads.append(os.getloadavg()[0])
                 called, open_ = (sum(each.slower is verdict for each in right) for verdict in (True, None))
                 ratio, seen = max(each.ratio for each in right), sum(each.slower is True for each in wrong)
                 limit = f"{contract.time_limit:.0f} × | {ratio:.1f} ×"
+                pairs = " / ".join(f"{mean(each.pairs for each in group):.1f}" for group in (right, wrong))
+                limit += f" | {stdev(each.ratio for each in itself) if args.races > 1 else 0:.2f} | {pairs}"
                 rows.append(f"| `{name}` | {limit} | {len(right)} | {called} | {open_} | {seen} of {len(wrong)} |")
     finally:
         server.close()
         for process in load:
             process.kill()
-    page = HEAD.format(cores=processors(), load=median(loads), slow=args.slow) + "\n".join(rows) + total.said()
+    on_gpu = args.device == "cuda"
+    page = HEAD.format(
+        cores=processors(),
+        load=median(loads),
+        slow=args.slow,
+        more=" --device cuda" * on_gpu,
+        gpu=f" and one {torch.cuda.get_device_name()}" if on_gpu else "",
+    )
+    page += "\n".join(rows) + total.said()
     print("\r" + page)
     if args.out:
         files.write_atomic(args.out.resolve(), page)

@@ -79,6 +79,7 @@ SAYS = {
     "sys_exit_in_call": ("SystemExit",),
     "talks_to_the_network": ("may not use the network", "not permitted"),
     "traces_the_judge": ("result matches the definition",),
+    "turns_tf32_on": ("the precision of matrix products",),
     "writes_a_file": ("may not",),
     "wrong_device": ("on the device of the input",),
 }

@@ -21,7 +21,7 @@ from dojo.contracts.checks.timing import race
 from dojo.judge import fork_server, proxy, worker_handle
 from dojo.judge.protocol import ARGUMENTS, PickledCells
 from dojo.judge.worker.errors import explain
-from dojo.judge.worker.readings.instrumentation import counting
+from dojo.judge.worker.readings.instrumentation import OF_CUDA, counting
 from dojo.verdict.failures import Died, Fault, Forbidden, Raised
 from dojo.verdict.types import Label, Outcome
 from tests.conftest import Grade, failures
@@ -383,7 +383,57 @@ def test_a_fork_server_that_rests_forks_workers_ahead_and_ends_others_then(serve
         os.kill(waiting, 0)
 
 
-def test_a_worker_can_start_afresh_as_cuda_needs_it() -> None:
+def test_what_a_script_asks_for_at_its_head_leaves_products_in_full_precision(server: fork_server.ForkServer) -> None:
+    source = """
+import torch
+torch.set_float32_matmul_precision("medium")
+torch.backends.cudnn.allow_tf32 = True
+def asked(x): return x + float(torch.get_float32_matmul_precision() != "highest" or torch.backends.cudnn.allow_tf32)
+"""
+    attempt = proxy.Attempt(server, source, "attempt.py")
+    assert attempt.asked(torch.zeros(1)).item() == 0
+    attempt.close()
+
+
+def test_a_worker_whose_kernel_has_failed_is_replaced(server: fork_server.ForkServer) -> None:
+    source = """
+import torch
+def fail(x): raise torch.AcceleratorError("CUDA error: device-side assert triggered")
+def double(x): return 2 * x
+"""
+    attempt = proxy.Attempt(server, source, "attempt.py")
+    before = attempt.worker().pid
+    with pytest.raises(Raised, match="device-side assert"):
+        attempt.fail(torch.ones(1))
+    assert attempt.double(torch.ones(1)).item() == 2
+    assert attempt.worker().pid != before
+    attempt.close()
+
+
+def test_several_calls_are_timed_at_once_each_on_inputs_of_its_own(server: fork_server.ForkServer) -> None:
+    attempt = proxy.Attempt(
+        server, "seen = []\ndef note(x): seen.append(x.tolist()); return x + len(seen)", "attempt.py"
+    )
+    staged = attempt.note.stage(torch.ones(2))
+    staged.calls = 3
+    *_, kept = staged.timed([[torch.tensor([2.0, 3.0])], [torch.full((2,), 2.0)], [torch.full((2,), 0.5)]])
+    assert staged.fetch(kept).tolist() == [2 + 3, 3 + 3]
+    attempt.close()
+
+
+def test_calls_of_cuda_are_no_operations() -> None:
+    names = [
+        "cudaLaunchKernel",
+        "cuLaunchKernel",
+        "cudaFuncGetAttributes",
+        "aten::cumsum",
+        "CumsumBackward0",
+        "cumulate",
+    ]
+    assert [name for name in names if OF_CUDA.match(name)] == names[:3]
+
+
+def test_a_worker_can_start_afresh_as_a_debugger_needs_it() -> None:
     fresh = fork_server.FreshStarts()
     attempt = proxy.Attempt(fresh, SOURCE, "attempt.py")
     assert attempt.double(torch.ones(2)).tolist() == [2.0, 2.0]

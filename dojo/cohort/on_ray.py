@@ -42,7 +42,7 @@ class RayEngine:
             ray: Any = import_module("ray")
         except ModuleNotFoundError:
             raise Trouble("--ray needs Ray, which is not installed: pip install 'ray[default]'") from None
-        self.ray, self.sandboxed, self.device = ray, sandboxed, device
+        self.ray, self.sandboxed = ray, sandboxed
         if not ray.is_initialized():
             try:
                 self._connect(address)
@@ -85,7 +85,7 @@ class RayEngine:
         if time.monotonic() - self._looked > LOOK:  # nodes come and go
             self._looked = time.monotonic()
             for _ in range(self._room() - len(self._slots)):
-                slot = _ActorSlot(self.ray, self._actor.remote(self.sandboxed, self.device))
+                slot = _ActorSlot(self.ray, self._actor.remote(self.sandboxed))
                 self._slots.append(slot)
                 self._starting[slot.actor.is_up.remote()] = slot
         if not self._starting:
@@ -142,19 +142,17 @@ class _ActorSlot:
 class _Judge:
     """Runs in the cluster: a fork server, and a grading at a time."""
 
-    def __init__(self, sandboxed: bool, device: str) -> None:
+    def __init__(self, sandboxed: bool) -> None:
         from dojo.grading.parallel import import_all
         from dojo.judge import sandbox
-        from dojo.judge.fork_server import ForkServer, FreshStarts
+        from dojo.judge.fork_server import ForkServer
 
         around = sandbox.prefix() if sandboxed else []
         self.core = _own_core()
-        self.started = FreshStarts(around) if device == "cuda" else ForkServer(around=around)
+        self.started = ForkServer(around=around)
         import_all()
-        self.server = self.started
-        if isinstance(self.started, ForkServer):
-            self.server = self.started.warm()
-            self.server.spares = WORKERS
+        self.server = self.started.warm()
+        self.server.spares = WORKERS
 
     def is_up(self) -> bool:
         """Answers once it has started."""

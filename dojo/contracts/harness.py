@@ -32,6 +32,9 @@ half_precisions = pytest.mark.parametrize("dtype", tolerance.HALF, ids=lambda d:
 
 Maker = Callable[[Draw], Call]
 WARM_UPS = 2
+# On a GPU the backward of fused attention computes weights again, as exp(score - logsumexp). Where scores are as large
+# as 100,000 these are off by thousandths, which no sum takes out again. So much of a row's largest gradient it may be.
+FUSED = 0.02
 
 
 class HouseRules:
@@ -193,7 +196,10 @@ class Harness(HouseRules):
                 try:
                     worst = budget.usage(name, value)
                     if worst is None:
-                        worst = match(value, expected, budget.allowed(name), sentence, axes, inputs=inputs)
+                        allowed = budget.allowed(name)
+                        if attempt.device == "cuda" and "scores" in case and name not in given:
+                            allowed = allowed + FUSED * expected.abs().amax(-1, keepdim=True)
+                        worst = match(value, expected, allowed, sentence, axes, inputs=inputs)
                 except Wrong as wrong:
                     wrong.where, wrong.cotangents = f"{case}: {name}", budget.cotangents
                     wrong.failure.definition = name == "result"
@@ -326,17 +332,20 @@ class Harness(HouseRules):
         def run() -> tuple[float, float]:
             nonlocal runs, scales
             runs += 1
-            # A factor for each entry of the last axis: no result is a multiple of the one before.
-            before, drawn = scales, [torch.rand(scale.shape, generator=draw.generator) for scale in scales]
-            scales = [lowest + (highest - lowest) * each for each in drawn]
-            cpu, wall, kept = staged.timed([scale / old for scale, old in zip(scales, before, strict=True)])
+            changes = []
+            for _ in range(staged.calls):
+                # A factor for each entry of the last axis: no result is a multiple of the one before.
+                before, drawn = scales, [torch.rand(scale.shape, generator=draw.generator) for scale in scales]
+                scales = [lowest + (highest - lowest) * each for each in drawn]
+                changes.append([scale / old for scale, old in zip(scales, before, strict=True)])
+            spent, wall, kept = staged.timed(changes)
             if check and runs == WARM_UPS + 1:
                 fresh = {id(value): value * scale for value, scale in zip(given, scales, strict=True)}
                 inputs = mapped(lambda v: fresh.get(id(v), v), call.inputs)
                 got = self.named(staged.fetch(kept))
                 leaves = {k: tensor(v, self.place(attempt)).cpu() for k, v in got.items() if v is not None}
                 self.spot_check(call.with_inputs(**inputs), leaves)
-            return (wall, wall) if attempt.device == "cuda" else (cpu, wall)
+            return spent, wall
 
         return run
 

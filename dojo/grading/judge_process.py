@@ -62,12 +62,11 @@ class JudgeHere:
 
     def __init__(self, around: Sequence[str], debug: bool) -> None:
         """`around` are the words of the sandbox. A debugger's attempt is in this process too, and needs no worker."""
-        self._around = around
         self._server = FreshStarts(around) if debug else ForkServer(around=around)
 
     def grade(self, entries: list[Entry], options: Options, screen: Screen) -> list[Verdict]:
         """Grade entries, each of a different kata, and show how far it is. Raises Trouble."""
-        return _graded(entries, options, self._server, screen, self._around)
+        return _graded(entries, options, self._server, screen)
 
     def close(self) -> None:
         """End every worker."""
@@ -100,14 +99,10 @@ def _graded(
     options: Options,
     server: ForkServer | FreshStarts,
     screen: Any,
-    around: Sequence[str] = (),
 ) -> list[Verdict]:
     from dojo.grading.parallel import side_by_side
 
-    device = _device(options.device)
-    if device == "cuda":
-        server = FreshStarts(around)  # CUDA contexts do not survive a fork
-    return side_by_side(entries, replace(options, device=device), server, screen)
+    return side_by_side(entries, replace(options, device=_device(options.device)), server, screen)
 
 
 def _device(word: str) -> str:

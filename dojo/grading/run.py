@@ -52,10 +52,12 @@ def run(
 
     from dojo.grading.pytest_plugin import Judging, Subject
     from dojo.grading.telling.mentions import mentions
+    from dojo.judge import precision
     from dojo.verdict.failures import Fault
     from dojo.verdict.types import Failure, Kind, Outcome, Verdict
 
     torch.set_num_threads(1)
+    precision.full()
     if entries and entries[0].step:
         from dojo.grading import steps
 

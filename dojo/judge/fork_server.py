@@ -125,7 +125,7 @@ class ForkServer:
 
 
 class FreshStarts:
-    """The same for CUDA, whose contexts do not survive a fork: each worker is a new process that imports torch."""
+    """The same for who hardly needs a worker, a debugger: each is a new process that imports torch."""
 
     def __init__(self, around: Sequence[str] = ()) -> None:
         self.around = around

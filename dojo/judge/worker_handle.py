@@ -30,6 +30,7 @@ TELLING = 0.3  # seconds for a worker that hangs to say where
 LOAD_FACTOR = 4  # importing may wait for a disk, and a worker that starts afresh then imports torch too
 SHOWN_OUTPUT = 8 << 10
 LOADING = ("load", "unpack")
+LOST = "AcceleratorError"  # torch raises it where a kernel has failed, after which its process has no use of the GPU
 UNASKED = "it does not answer what was asked"
 
 
@@ -161,6 +162,8 @@ class Worker:
         if word == "unanswerable":
             raise Died(Outcome.WRONG, answers.unanswerable(reply))
         raised = answers.raised(reply)
+        if raised["kind"] == LOST:
+            self.end()
         if word == "raised":
             raise Raised(**raised)
         at = {"lines": raised["lines"], "line": raised["line"]}

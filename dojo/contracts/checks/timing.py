@@ -30,7 +30,7 @@ WHOLE = 1.0  # from which on it says all
 BEYOND = 1.25  # times the limit: no chance makes a second of processor time that much longer, three times
 CLEAR, CLEARLY_SLOW = 2.0, 3  # how far from the limit it then decides, and how many must say that it is slow
 SLEEP_ALLOWANCE = 0.05  # seconds by the wall clock that a busy machine may take on top of four times the limit
-Reading = tuple[float, float]  # processor seconds, wall seconds
+Reading = tuple[float, float]  # seconds of work, on the CPU of a processor; wall seconds
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,12 @@ def race(attempt: Callable[[], Reading], reference: Callable[[], Reading], limit
 
 
 def clocked(attempt: Attempt, ask: Callable[[], Any]) -> Reading:
-    """Processor and wall seconds of the worker while `ask` asks it, read from outside."""
+    """Processor and wall seconds of the worker while `ask` asks it, read from outside; on a GPU the wall's alone."""
     worker = attempt.worker()
     cpu, wall = worker.cpu_seconds(), time.perf_counter()
     ask()
-    return worker.cpu_seconds() - cpu, time.perf_counter() - wall
+    cpu, wall = worker.cpu_seconds() - cpu, time.perf_counter() - wall
+    return (wall if attempt.device == "cuda" else cpu), wall
 
 
 def assert_time_within(limit: float, result: Race) -> None:

@@ -303,8 +303,8 @@ class GeneratorContract(HouseRules):
         staged = getattr(attempt, self.name).stage(*args, **named)
 
         def run() -> Reading:
-            cpu, wall, _ = staged.timed()
-            return (wall, wall) if attempt.device == "cuda" else (cpu, wall)
+            spent, wall, _ = staged.timed()
+            return spent, wall
 
         run()
         return run

@@ -424,7 +424,7 @@ def checkpointed(
         for weight in weights:
             state = torch.tanh(state @ weight)
             if p > 0:
-                state = state * (torch.rand(state.shape, device=state.device) >= p) / (1 - p)
+                state = state * (torch.rand(state.shape) >= p).to(state.device) / (1 - p)  # the CPU's generator
         return state
 
     def block(number: int) -> Callable[..., Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import importlib.abc
 import importlib.util
@@ -18,7 +19,8 @@ from typing import Any
 import torch
 
 from dojo.judge import protocol
-from dojo.judge.worker import trial
+from dojo.judge.worker import gpu, trial
+from dojo.judge.worker.errors import explain
 from dojo.judge.worker.isolation import confinement
 from dojo.judge.worker.readings import instrumentation
 from dojo.judge.worker.session import Session
@@ -43,10 +45,13 @@ def serve(channel: socket.socket) -> None:
     instrumentation.bar_other_frameworks()
     torch.compile = _run_eagerly  # the compiler needs files and processes, which a worker has not; values stay the same
     without_data = torch.library.Library("aten", "IMPL")  # holds for as long as this name
-    without_data.impl("normal_", lambda self, *_, **__: self, "Meta")  # torch's own imports the compiler, for a second
+    with contextlib.suppress(RuntimeError):  # it has one already: torch 2.11's own
+        without_data.impl("normal_", lambda self, *_, **__: self, "Meta")  # a later one imports the compiler for it
     faulthandler.register(signal.SIGUSR1, file=2, all_threads=False)  # the judge asks where an attempt hangs
     sys.breakpointhook = _no_debugger
     hide = trial.code_hider() if config["trial"] else None  # no hook can be added once this is confined
+    if config["memory"] is None and torch.cuda.is_available():
+        gpu.begin()
     confinement.confine(readable, config["memory"])
     assert isinstance(sys.stdout, io.TextIOWrapper)
     sys.stdout.reconfigure(line_buffering=True)  # what was printed must not die with the process
@@ -61,6 +66,8 @@ def serve(channel: socket.socket) -> None:
             parts = protocol.dump({"token": token, "answers": answers})
         except protocol.ProtocolError as error:
             parts = protocol.dump({"token": token, "answers": [{"unanswerable": str(error)}]})
+        except torch.AcceleratorError as error:  # what was answered before a kernel failed is lost with it
+            parts = protocol.dump({"token": token, "answers": [{"raised": explain(error, session.files)}]})
         channel.sendall(b"".join(parts))
 
 

@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dojo.judge import answers, protocol
+from dojo.judge import answers, precision, protocol
 from dojo.judge.protocol import Args, Kwargs, Message, floating_in
-from dojo.judge.worker import arrays, trial
+from dojo.judge.worker import arrays, gpu, trial
 from dojo.judge.worker.drivers import ADAPTERS, DRIVERS
 from dojo.judge.worker.errors import explain
 from dojo.judge.worker.ranks import Group, World
@@ -83,6 +83,7 @@ class Session:
         module.__dict__.update(self.trial.given)
         sys.modules[name] = module
         fill(module.__dict__)
+        precision.full()  # a script for training may ask for less at its head
         self.module, self.fill = module, fill
         self.loaded = global_state()
         return {"names": [name for name in vars(module) if not name.startswith("__") or name == "__getattr__"]}
@@ -297,6 +298,8 @@ class Session:
         with torch.no_grad():
             for each, factor in zip(found, factors, strict=True):
                 each.mul_(factor.to(each.device))
+            if any(each.is_cuda for each in found):
+                gpu.flush_cache()
         return {}
 
     def go(
@@ -309,8 +312,8 @@ class Session:
     ) -> Message:
         """Call with prepared arguments and keep the result here, so that only the work itself is timed.
 
-        It is kept `instead` of the result of an earlier call, if that is named. Without a
-        graph, which `grad` says, a buffer can be handed out again.
+        It is kept `instead` of the result of an earlier call, if that is named. Without a graph, which `grad` says, a
+        buffer can be handed out again.
         """
         if instead is not None:
             self.objects.pop(instead.number, None)
@@ -318,9 +321,7 @@ class Session:
         function = self.resolve(target)
         with torch.set_grad_enabled(grad):
             result = (getattr(function, method) if method else function)(*args, **kwargs)
-        if isinstance(result, Tensor) and result.is_cuda:
-            torch.cuda.synchronize()
-        number = self.number()
+        number = instead.number if instead is not None else self.number()
         self.objects[number] = result
         return {"value": protocol.Remote(number)}
 
@@ -360,7 +361,9 @@ class Session:
     def answer(self, request: Message) -> Message:
         """Do what `request` says; whatever the attempt raises becomes part of the answer."""
         try:
-            return self.perform(request)
+            found = self.perform(request)
+            gpu.synchronize()  # what goes wrong on a GPU is raised here, and not at some later request
+            return found
         except Unanswerable as error:
             return {"unanswerable": str(error)}
         except BaseException as error:

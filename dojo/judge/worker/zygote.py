@@ -1,5 +1,7 @@
 """The pristine process that workers are forked from. It has imported torch, and runs nothing itself.
 
+Nor does it use a GPU, for a context of CUDA does not survive a fork: each worker begins its own.
+
 Started by `judge.fork_server` as a script, with a bare environment, so that no secret of the user's is in its memory.
 It answers one JSON line a request on its control socket: `fork` (two descriptors travel along), `kill` (kill a worker's
 process group and say how it ended), `split` (fork another zygote on the descriptor that travels along, which keeps to
@@ -71,6 +73,8 @@ def become_worker(channel: int, output: int) -> None:
         os.dup2(output, 2)
         os.close(output)
         serving.serve(socket.socket(fileno=channel))
+    except BaseException:
+        sys.excepthook(*sys.exc_info())  # the judge shows what a worker has printed
     finally:
         os._exit(70)
 

@@ -178,7 +178,7 @@ class TestDataLoader(GeneratorContract):
     def reply(self, attempt: Attempt, args: Args, kwargs: Kwargs, watch: bool = False) -> Message:
         """The batches that a script takes, as lists, and what of the global state its calls have changed."""
         script, stream, *others = args
-        tokens, changed, found = stream.tokens().to(attempt.device), [], []
+        tokens, changed, found = stream.tokens(), [], []
         sizes = dict(zip(self.signature.inputs[2:], others, strict=False)) | kwargs
         shape = [sizes["batch_size"], sizes["seq_len"]]
 
@@ -230,7 +230,7 @@ class TestDataLoader(GeneratorContract):
             fail("a state is plain numbers that survive JSON", f"TypeError: {error}")
 
     def kept(self, attempt: Attempt, stream: Stream, *sizes: int) -> Callee:
-        return Callee(attempt, attempt.DataLoader.keep(stream.tokens().to(attempt.device), *sizes))
+        return Callee(attempt, attempt.DataLoader.keep(stream.tokens(), *sizes))
 
     @robust
     def test_a_state_does_not_grow_with_the_stream(self, attempt: Attempt, draw: Draw) -> None:
@@ -248,7 +248,7 @@ class TestDataLoader(GeneratorContract):
     def test_the_stream_is_neither_copied_nor_widened(self, attempt: Attempt, draw: Draw) -> None:
         """The stream is a file of terabytes: one copy of it, in int64 at that, and the machine is out of memory."""
         stream, observed = Stream(1 << 16, "uint16", 0), {"do": "observe", "watched": None}
-        staged = attempt.DataLoader.stage(stream.tokens().to(attempt.device), 2, 64, 1)
+        staged = attempt.DataLoader.stage(stream.tokens(), 2, 64, 1)
         inner = [{"do": "go", "target": self.name, "prepared": staged.arguments}]
         made = attempt.ask_of([], observed | {"inner": inner})
         inner = [{"do": "call", "target": made["value"], "method": "__next__", "args": (), "kwargs": {}}]

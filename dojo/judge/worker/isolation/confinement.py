@@ -24,8 +24,9 @@ from dojo.judge.worker.isolation.kernel import DEVICES, forget_libc, hide_files,
 OPEN_FILES = 256
 
 SYSTEM = (
-    "/lib /lib64 /usr/lib /usr/lib64 /usr/local/lib /usr/local/cuda /usr/share/zoneinfo /etc/ld.so.cache "
-    "/etc/localtime /dev/urandom /dev/random /dev/zero /proc/cpuinfo /proc/meminfo /proc/stat /sys/devices/system/cpu "
+    "/lib /lib64 /usr/lib /usr/lib64 /usr/local/lib /usr/local/cuda /usr/local/nvidia /usr/share/zoneinfo "
+    "/etc/ld.so.cache /etc/localtime /dev/urandom /dev/random /dev/zero /proc/cpuinfo /proc/meminfo /proc/stat "
+    "/sys/devices/system/cpu /sys/devices/system/clocksource "
     "/proc/self/cmdline /proc/self/maps /proc/self/stat /proc/self/statm /proc/self/status"
 ).split()
 
@@ -33,8 +34,8 @@ SYSTEM = (
 def confine(readable: Sequence[str], memory: int | None) -> list[str]:
     """Confine this process for good; returns the layers that took hold.
 
-    Call it while the process has a single thread, since the kernel's layers bind the calling thread and those it will
-    start. Open descriptors stay usable: hold none that the attempt should not.
+    Call it while the process has no other threads but those of a GPU's driver: Landlock binds the calling thread and
+    those it will start. Open descriptors stay usable: hold none that the attempt should not.
 
     Args:
         readable: absolute files and folders that the attempt may read, beyond what Python and torch need.

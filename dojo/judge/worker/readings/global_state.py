@@ -1,4 +1,4 @@
-"""What a call must leave as it found it: dtype, grad mode, random generators, threads."""
+"""What a call must leave as it found it: dtype, grad mode, random generators, threads, precision."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from dojo.judge import precision
+
 
 def settle() -> None:
     """Undo what earlier calls may have done to global state, so that a call that does it again is seen to."""
@@ -20,6 +22,7 @@ def settle() -> None:
     torch.set_default_dtype(torch.float32)
     torch.set_num_threads(1)
     torch.set_anomaly_enabled(False)
+    precision.full()
     if torch.are_deterministic_algorithms_enabled():
         torch.use_deterministic_algorithms(False)
     if torch.get_default_device().type != "cpu":
@@ -41,6 +44,7 @@ def global_state() -> dict[str, Any]:
         "the default device": str(torch.get_default_device()),
         "the use of deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
         "anomaly detection": torch.is_anomaly_enabled(),
+        "the precision of matrix products": precision.setting(),
     }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.abc
 import inspect
+import re
 import sys
 import threading
 import weakref
@@ -36,6 +37,9 @@ OTHER_FRAMEWORKS = frozenset(
         "tiktoken tokenizers"
     ).split()
 )
+
+
+OF_CUDA = re.compile("cu(da)?[A-Z]")  # what an operation calls on a GPU: `cudaLaunchKernel`, by its shapes
 
 
 class LeavesTorch(ImportError):
@@ -205,7 +209,8 @@ def watching(functions: list[str]) -> Iterator[Watching]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-        seen.profiled = Counter(event.name() for event in _disable_profiler().events())
+        names = (event.name() for event in _disable_profiler().events())
+        seen.profiled = Counter(name for name in names if not OF_CUDA.match(name))
 
 
 def _codes(name: str) -> list[Any]:
