@@ -118,8 +118,8 @@ def int8_linear(
     if x.is_cuda:  # where a product takes more than 16 rows, and multiples of 8
         x_codes = torch.constant_pad_nd(x_codes, (0, -x.shape[-1] % 8, 0, max(0, 17 - rows)))
         codes = torch.constant_pad_nd(codes, (0, -x.shape[-1] % 8, 0, -out % 8))
-    total = torch._int_mm(x_codes, codes.contiguous().T)[:rows, :out]  # int32; it reads expanded weights wrongly
-    result = total * x_scales * scales.T
+    total = torch._int_mm(x_codes, codes.contiguous().T)  # int32; it reads expanded weights wrongly
+    result = total[:rows, :out] * x_scales * scales.T
     return result.to(x.dtype).view(*x.shape[:-1], -1)
     ### END SOLUTION
 
