@@ -82,9 +82,9 @@ def _address(data: bytes) -> int:
     return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
 
 
-# What Python, torch and CUDA's driver ask of the kernel: to compute in threads, with memory, clocks and open files. All
-# else is refused, of what this page was written for and of what comes after it: shared memory and queues that outlive a
-# process, sockets, programs, other processes, files by other names than a path's.
+# What Python, torch and CUDA's driver, once it has begun, ask of the kernel: to compute in threads, with memory, clocks
+# and open files. All else is refused, of what this page was written for and of what comes after it: shared memory and
+# queues that outlive a process, sockets, programs, other processes, files by other names than a path's.
 # name:x86_64:aarch64, or one number where they agree
 ALLOWED = """
     read:0:63 write:1:64 readv:19:65 writev:20:66 pread64:17:67 pwrite64:18:68 preadv:295:69 pwritev:296:70
