@@ -102,10 +102,8 @@ class TestModel(ModuleContract):
         with self.case_context(attempt, f"rows of 7, 3 and 5 tokens: ids={ids.tolist()}", made):
             module, right = self.ready(attempt, made), of_targets(made.params, [ids])
             got = self.ask(attempt, module, "loss_sum", module.target, ids)
-            if (
-                not isinstance(got, (tuple, list))
-                or [isinstance(each, (Tensor, int, float)) for each in got] != [True] * 2
-            ):
+            parts = got if isinstance(got, (tuple, list)) else []
+            if [isinstance(each, (Tensor, int, float)) for each in parts] != [True] * 2:
                 fail("loss_sum gives a sum and a number", f"got {got!r:.200}")
             same_loss("loss_sum gives the sum of the losses", float(got[0]), right.sum())
             if float(got[1]) != len(right):
@@ -125,7 +123,8 @@ class TestModel(ModuleContract):
 
     @core
     def test_gradients_are_clipped_by_their_norm_once_all_are_there(self, attempt: Attempt, draw: Draw) -> None:
-        self.follow(attempt, draw, EVEN, "the whole gradient is clipped by its norm", max_norm=0.1)
+        # Adam's first step is the same for a gradient of any norm, but for eps.
+        self.follow(attempt, draw, EVEN, "the whole gradient is clipped by its norm", start=1, max_norm=0.1)
 
     @core
     def test_matrices_alone_decay(self, attempt: Attempt, draw: Draw) -> None:
@@ -160,13 +159,13 @@ class TestModel(ModuleContract):
         self.follow(attempt, draw, SINGLE, sentence, loads=3)
 
     def follow(self, attempt: Attempt, d: Draw, lengths: Sequence, sentence: str, loads: int = 0, **more: Any) -> None:
-        """Hold losses and weights after each update against the oracle.
+        """Hold losses and weights after each update, from the one of number `start` on, against the oracle.
 
         After the second one the run is saved, and loaded into a new trainer of a new model: once, or several times,
         before each of which the one that was there trains on.
         """
-        made, work, settings = self.call(d), [texts(d, *each) for each in lengths], SETTINGS | more
-        module = self.ready(attempt, made)
+        start, made, work = more.pop("start", 0), self.call(d), [texts(d, *each) for each in lengths]
+        module, settings = self.ready(attempt, made), SETTINGS | more
         trainer = self.trainer(attempt, module, settings)
         words = ", ".join(f"{name}={value}" for name, value in settings.items())
         for number, (batches, right) in enumerate(zip(work, right_run(made, work, **settings), strict=True)):
@@ -182,6 +181,8 @@ class TestModel(ModuleContract):
                         trainer = self.trainer(attempt, module, settings)
                         self.ask(attempt, module, trainer, snapshot, method="load")
                 got = self.ask(attempt, module, trainer, batches, method="update")
+                if number < start:
+                    continue
                 same_loss(f"{sentence}: the loss", got, right[0])
                 for name, value in module.describe()["parameters"].items():
                     expected, axes = right[1][name], "out in" if value.dim() > 1 else "entry"
