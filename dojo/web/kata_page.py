@@ -16,6 +16,7 @@ from dojo.practice.database import Unreadable
 from dojo.verdict.types import Check, Verdict
 from dojo.web import lesson_view, prose
 from dojo.web.editor import Editor
+from dojo.web.follow import off_loop
 from dojo.web.frame import fold, frame, heading, say, told
 from dojo.web.verdict_view import VerdictView
 
@@ -149,7 +150,7 @@ class KataPage:
     async def _graded(self, only: str) -> bool:
         """Grade, record and show; whether all of it passed."""
         try:
-            entry = await run.io_bound(self._entry)
+            entry = await off_loop(self._entry)
         except Trouble as trouble:
             self.view.tell(f"dojo: {trouble}")
             return False
