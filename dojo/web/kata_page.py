@@ -166,13 +166,13 @@ class KataPage:
         """The verdict, which the view then waits for; None where there is none, and the view has said why."""
         loop = asyncio.get_running_loop()
 
-        def heard(check: Check) -> None:
-            loop.call_soon_threadsafe(view.heard, check)
+        def heard(news: object) -> None:
+            if isinstance(news, Check):
+                loop.call_soon_threadsafe(view.heard, news)
 
         options = Options(self.seed, keyword=only, scripts=True)
         try:
-            found: Verdict = await run.io_bound(self.judge.grade, entry, options, heard, given_up=view.given_up)
-            return found
+            return await run.io_bound(self.judge.grade, entry, options, heard, given_up=view.given_up)
         except Canceled:
             view.tell(f"{self.kata.name}: canceled, and not judged")
         except (Trouble, RuntimeError) as trouble:
