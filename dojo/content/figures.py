@@ -16,11 +16,13 @@ from dojo.content.catalog import Trouble
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from matplotlib.typing import RcKeyType
+
     from dojo.content.catalog import Kata
 
 GRAY = "#7a7a7a"
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
-STYLE: dict[str, Any] = {
+STYLE: dict[RcKeyType, Any] = {
     **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), GRAY),
     **dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor", "legend.facecolor"), "none"),
     "font.size": 11,
@@ -53,9 +55,9 @@ def draw(kata: Kata, figure: lessons.Figure) -> str:
     except ModuleNotFoundError:
         raise Trouble("figures are drawn with matplotlib, and there is none here: `nox -s lab` installs it") from None
     matplotlib.use("agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, rcsetup
 
-    style = STYLE | {"axes.prop_cycle": matplotlib.cycler(color=COLORS), "svg.hashsalt": kata.name}
+    style = STYLE | {"axes.prop_cycle": rcsetup.cycler(color=COLORS), "svg.hashsalt": kata.name}
     with matplotlib.rc_context(style):
         names = {"__name__": kata.name}
         for code in (figure.before, figure.code):  # the project's own

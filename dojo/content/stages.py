@@ -86,9 +86,9 @@ def _read(path: Path, cells: list[Cell]) -> tuple[Stage, ...]:
             ) from None
         contract = "\n\n".join(cell.prose for cell in rest if "contract" in cell.tags)
         hints = tuple(cell.prose for cell in rest if "hint" in cell.tags)
-        words = [_signal(signals, number, word) for word in ("Strong", "Weak")]
+        strong, weak = (_signal(signals, number, word) for word in ("Strong", "Weak"))
         cells_of = (first, *rest)
-        found.append(Stage(number, int(heading[2]), first.prose, signatures, contract, hints, *words, cells_of))
+        found.append(Stage(number, int(heading[2]), first.prose, signatures, contract, hints, strong, weak, cells_of))
     return tuple(found)
 
 

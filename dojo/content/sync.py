@@ -212,7 +212,7 @@ def _woven(script: NotebookNode, book: NotebookNode) -> NotebookNode:
     """A script's notebook with the lesson's cells of another one, each where it stood between the cells of both."""
     from difflib import SequenceMatcher  # which no grading needs
 
-    own, lesson = [], []
+    own, lesson = list[str](), []
     for cell in book.cells:
         if lessons.is_of_lesson(cell):
             lesson.append((len(own), cell))

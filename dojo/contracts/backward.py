@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -40,8 +41,7 @@ def linear_grads_in_terms(x: Tensor, weight: Tensor, grad_out: Tensor) -> Gradie
 
 
 def layernorm_grads(x: Tensor, weight: Tensor, grad_out: Tensor, eps: float) -> Gradients:
-    layer = lambda *leaves: library_layer_norm(*leaves, eps)  # noqa: E731
-    return by_autograd(layer, grad_out, x, weight, torch.zeros_like(weight))
+    return by_autograd(partial(library_layer_norm, eps=eps), grad_out, x, weight, torch.zeros_like(weight))
 
 
 def layernorm_grads_through_variance(x: Tensor, weight: Tensor, grad_out: Tensor, eps: float) -> Gradients:

@@ -23,6 +23,7 @@ from dojo.judge.fork_server import ForkServer, start_judge
 if TYPE_CHECKING:
     from dojo.content.catalog import Kata
     from dojo.grading.options import Entry, Options
+    from dojo.grading.resident import ResidentGrader
     from dojo.grading.run import ScriptRun
     from dojo.verdict.types import Check, Verdict
 

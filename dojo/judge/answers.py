@@ -86,8 +86,10 @@ def answers(reply: Message, request: Message) -> bool:
     if not all(fits(reply, shape) for shape in shapes):
         return False
     if request["do"] == "ranks":
-        each = len(reply["ranks"]) == len(request["inner"]) and zip(reply["ranks"], request["inner"], strict=True)
-        return bool(each) and all(not failure(own) and answers(own, asked) for own, asked in each)
+        if len(reply["ranks"]) != len(request["inner"]):
+            return False
+        each = zip(reply["ranks"], request["inner"], strict=True)
+        return all(not failure(own) and answers(own, asked) for own, asked in each)
     return "readings" not in reply or fits(reply["readings"], READINGS)
 
 

@@ -15,8 +15,8 @@ def full() -> None:
     # These words, and not the newer `fp32_precision`: an attempt that reads them after that would get an error.
     set_float32_matmul_precision("highest")
     backends.cudnn.allow_tf32 = False
-    if backends.fp32_precision != "none":
-        backends.fp32_precision = "none"
+    if backends.fp32_precision != "none":  # type: ignore[attr-defined]  # torch replaces the module
+        backends.fp32_precision = "none"  # type: ignore[attr-defined]
     backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
     backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     backends.cuda.matmul.allow_fp16_accumulation = False
@@ -26,5 +26,6 @@ def setting() -> list[str]:
     """What is set now, to be compared."""
     matmul = backends.cuda.matmul
     reduced = matmul.allow_bf16_reduced_precision_reduction, matmul.allow_fp16_reduced_precision_reduction
-    of_float32 = (each.fp32_precision for each in (backends, matmul, backends.cudnn.conv, backends.mkldnn.matmul))
+    others = backends.cudnn.conv, backends.mkldnn.matmul  # type: ignore[attr-defined]  # torch replaces these modules
+    of_float32 = (each.fp32_precision for each in (backends, matmul, *others))
     return [*of_float32, *map(str, (*reduced, matmul.allow_fp16_accumulation))]

@@ -260,7 +260,7 @@ class Verdict:
 
     def to_json(self, pictures: bool = False) -> dict[str, Any]:
         """The object that `--json` writes for this kata, with the pictures of failed checks if asked for."""
-        known = {"remarks": self.remarks, "help": self.help, "mentions": self.mentions}
+        known: dict[str, object] = {"remarks": self.remarks, "help": self.help, "mentions": self.mentions}
         known |= {"stages": {str(stage): word for stage, word in self.by_stage.items()}} if self.stages else {}
         return {name: value for name, value in known.items() if value} | {
             "kata": self.kata,

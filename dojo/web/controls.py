@@ -65,7 +65,7 @@ class Choice(Field):
 
     def _control(self, attributes: Mapping[str, str]) -> ui.element:
         control = ui.element("select")
-        self._attributed(control, "change", {"autocomplete": "off"} | attributes)
+        self._attributed(control, "change", {"autocomplete": "off", **attributes})
         with control:
             for value, words in self._options.items():
                 option = text("option", words)

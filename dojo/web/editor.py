@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nicegui import ui
 
@@ -13,8 +14,11 @@ from dojo.content.cells import split
 from dojo.web.drafts import Draft
 from dojo.web.frame import say
 
+if TYPE_CHECKING:
+    from nicegui.elements.codemirror.constants import SUPPORTED_THEMES
+
 LOOK = 0.5  # seconds between two looks at the file
-THEMES = {False: "vscodeLight", True: "vscodeDark"}
+THEMES: dict[bool, SUPPORTED_THEMES] = {False: "vscodeLight", True: "vscodeDark"}
 
 
 @cache
@@ -119,7 +123,8 @@ class Editor:
     def _choice(self) -> None:
         """What stands in the file now, and the two ways on."""
         ui.label(f"{self.said} was changed elsewhere while you edited it here. Below is the file, then your edit.")
-        shown = ui.codemirror(self.draft.disk, language="Python", theme=self.area.theme)
+        theme: SUPPORTED_THEMES = self.area.theme  # type: ignore[assignment]  # nicegui's getter says str
+        shown = ui.codemirror(self.draft.disk, language="Python", theme=theme)
         shown.props(f'data-label="{self.said} as it is now"').disable()
         with ui.element("div").classes("row"):
             ui.button("Keep my edit", on_click=lambda: self._settle(self.draft.keep_mine))

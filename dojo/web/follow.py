@@ -10,7 +10,8 @@ from nicegui import run, ui
 
 from dojo.practice import overview
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 LOOK = 1.0  # seconds between two looks at the records' stamp
 PATIENCE = 60.0  # seconds that a page may take to be made, on a busy machine
 

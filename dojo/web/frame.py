@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from nicegui import app, ui
 
@@ -106,6 +106,6 @@ def fold(title: str, opened: bool = False) -> Iterator[ui.element]:
         yield made
 
 
-def say(words: str, kind: str = "info") -> None:
+def say(words: str, kind: Literal["info", "bad"] = "info") -> None:
     """Tell the user something in passing; screen readers say it too."""
-    ui.notify(words, type={"info": "info", "bad": "negative"}[kind], timeout=6000, multi_line=True)
+    ui.notify(words, type="negative" if kind == "bad" else kind, timeout=6000, multi_line=True)

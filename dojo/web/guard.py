@@ -18,7 +18,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.websockets import WebSocketClose
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 NO_TOKEN = "Open the address that `dojo web` printed in its terminal: it holds the token that this page asks for.\n"
@@ -83,7 +83,7 @@ class Guard:
         await (answer or WebSocketClose(1008))(scope, receive, send)
 
     def _with_headers(self, send: Send) -> Send:
-        async def sending(message: dict) -> None:
+        async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 given = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
                 message = {**message, "headers": [*message.get("headers", ()), *given]}

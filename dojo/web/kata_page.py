@@ -16,6 +16,7 @@ from dojo.practice.database import Unreadable
 from dojo.verdict.types import Check, Verdict
 from dojo.web import lesson_view, prose
 from dojo.web.editor import Editor
+from dojo.web.follow import off_loop
 from dojo.web.frame import fold, frame, heading, say, told
 from dojo.web.verdict_view import VerdictView
 
@@ -149,7 +150,7 @@ class KataPage:
     async def _graded(self, only: str) -> bool:
         """Grade, record and show; whether all of it passed."""
         try:
-            entry = await run.io_bound(self._entry)
+            entry = await off_loop(self._entry)
         except Trouble as trouble:
             self.view.tell(f"dojo: {trouble}")
             return False
@@ -165,13 +166,13 @@ class KataPage:
         """The verdict, which the view then waits for; None where there is none, and the view has said why."""
         loop = asyncio.get_running_loop()
 
-        def heard(check: Check) -> None:
-            loop.call_soon_threadsafe(view.heard, check)
+        def heard(news: object) -> None:
+            if isinstance(news, Check):
+                loop.call_soon_threadsafe(view.heard, news)
 
         options = Options(self.seed, keyword=only, scripts=True)
         try:
-            found: Verdict = await run.io_bound(self.judge.grade, entry, options, heard, given_up=view.given_up)
-            return found
+            return await run.io_bound(self.judge.grade, entry, options, heard, given_up=view.given_up)
         except Canceled:
             view.tell(f"{self.kata.name}: canceled, and not judged")
         except (Trouble, RuntimeError) as trouble:

@@ -153,7 +153,8 @@ class Live:
         self.verdicts: dict[str, tuple[Verdict, float]] = {}  # the last of each kata, and when its file was saved
         self.runs: list[tuple[str, float, ScriptRun]] = []
         self.reading: Reading | None = None
-        self.about, self.posed, self.shown = "", None, ""
+        self.about, self.shown = "", ""
+        self.posed: Posed | None = None
         self.number, self.count = 0, 0
         self.final: dict[str, Verdict] = {}
 

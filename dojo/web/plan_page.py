@@ -115,8 +115,8 @@ class PlanPage:
         with ui.element("form").classes("plan").on("submit.prevent", self._make, []):
             day = (today + timedelta(FIRST)).isoformat()
             self.day = Field("Day of the interview", day, kind="date", min=first, max=last)
-            hours = {"kind": "number", "min": "0.1", "max": "2000", "step": "any"}
-            self.hours = Field("Hours until then, all days together", "6", **hours)
+            said = "Hours until then, all days together"
+            self.hours = Field(said, "6", kind="number", min="0.1", max="2000", step="any")
             self.target = Choice("What the position is about", {name: name for name in TARGETS}, "all")
             hint = "katas or tracks, as in: rope, gqa"
             self.known = Field("What you know already", "", placeholder=hint)

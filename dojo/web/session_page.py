@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from nicegui import app, ui
 
@@ -24,6 +25,12 @@ from dojo.web.interviews_page import title
 from dojo.web.live import Live, Phase
 from dojo.web.session_card import card
 from dojo.web.verdict_view import VerdictView
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dojo.practice.interview.questions import Posed
+    from dojo.verdict.types import Verdict
 
 TICK = 0.5  # seconds between two showings of the clock
 SCHEME = 'emitEvent("scheme", matchMedia("(prefers-color-scheme: dark)").matches)'  # for editors that come later
@@ -50,7 +57,9 @@ class SessionPage:
     """The page of one session, in one tab."""
 
     def __init__(self, held: Live) -> None:
-        self.live, self._key, self._update = held, None, lambda: None
+        self.live = held
+        self._key: tuple[Phase, Path, Posed | None] | None = None
+        self._update: Callable[[], None] = lambda: None
         client = ui.context.client
         with ui.element("div").classes("bar"):
             heading(title(held.rounds))
@@ -96,6 +105,7 @@ class SessionPage:
     def _made(self) -> Callable[[], None]:
         """Make what the phase shows; returns what keeps it up to date."""
         held = self.live
+        views: dict[Phase, type[ReadingView | CodeView | QuestionView]]
         views = {Phase.READING: ReadingView, Phase.CODE: CodeView, Phase.QUESTION: QuestionView}
         if held.phase in views:
             return views[held.phase](held).update
@@ -201,7 +211,7 @@ class CodeView:
                         file.below()
                     if len(names) > 1:
                         place.bind_visibility_from(chosen, "value", value=name)
-        self._dialog = self._ending()
+        self._dialog: ui.dialog = self._ending()
         ui.run_javascript(SCHEME)
 
     def save(self) -> None:
@@ -217,10 +227,14 @@ class CodeView:
         self.live.wish(("hear", "next"))
 
     def _ending(self) -> ui.dialog:
+        def end() -> None:
+            dialog.close()
+            self.live.wish(("hear", "q"))
+
         with ui.dialog().props('aria-label="End it?"') as dialog, ui.card():
             ui.label("The files are graded once more as they were saved last, and the clock stops for good.")
             with ui.element("div").classes("row"):
-                ui.button("End it", on_click=lambda: (dialog.close(), self.live.wish(("hear", "q"))))
+                ui.button("End it", on_click=end)
                 ui.button("Go on", on_click=dialog.close).props("flat")
         return dialog
 
@@ -265,7 +279,9 @@ class FileView:
         path = held.held.path(kata.name)
         first = kata.name == held.held.katas[0]  # a save saves all
         self.editor = Editor(path, kata.home, f"your {kata.name}", kata.say(path), save, everywhere=first)
-        self._busy, self._heard, self._seen, self._runs = "", 0, None, 0
+        self._heard, self._runs = 0, 0
+        self._busy: float | None = None  # since when
+        self._seen: tuple[Verdict, float] | None = None
 
     @property
     def as_handed_out(self) -> bool:
@@ -376,7 +392,7 @@ class ReadingView:
         taken = self.session.change.remarks if self.session.change else []
         self._list.clear()
         with self._list:
-            _remarked(remarks, lambda each: each in taken and self._back(each[0]))
+            _remarked(remarks, lambda each: self._back(each[0]) if each in taken else None)
         for label in self._inline:
             label.delete()
         self._inline = []
@@ -418,7 +434,7 @@ class QuestionView:
                 _prose(posed.text)
             self._place = ui.element("div").props("aria-live=polite")
         with self._place, ui.element("form").on("submit.prevent", self._show):
-            self._box = (
+            self._box: ui.input | ui.textarea = (
                 ui.input(posed.how).props("outlined autofocus")
                 if posed.number
                 else ui.textarea(posed.how).props("outlined autogrow autofocus")

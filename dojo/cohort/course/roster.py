@@ -142,7 +142,8 @@ def read(path: Path) -> Roster:
                 raise row.wrong(f"there are {names[name]} students called {name}: give each a number, in that column")
             name = f"{name} ({number})"
         group = groups.setdefault(_folded(row.get("group")), row.get("group"))  # the first spelling is the name of all
-        member = Member(name, number, *map(row.get, ("email", "login", "canvas", "section")), group)
+        email, login, canvas, section = map(row.get, ("email", "login", "canvas", "section"))
+        member = Member(name, number, email, login, canvas, section, group)
         for column, value in (("name", name), ("number", number), ("email", member.email), ("ID", member.canvas)):
             if value and (before := seen.setdefault((column, _folded(value)), row.line)) != row.line:
                 raise row.wrong(f"the {column} {value} stands in line {before} already: give everybody their own")

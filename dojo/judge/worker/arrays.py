@@ -66,7 +66,8 @@ def _copy(tensor: Tensor, back: bool) -> None:
         setattr(tensor, BESIDE, _made(tensor))
     flat, _ = getattr(tensor, BESIDE)
     here, there = flat.__array_interface__["data"][0], tensor.data_ptr()
-    memmove(*((there, here) if back else (here, there)), flat.nbytes)
+    target, source = (there, here) if back else (here, there)
+    memmove(target, source, flat.nbytes)
 
 
 def _made(tensor: Tensor) -> tuple[Any, Any]:

@@ -207,7 +207,8 @@ class SmallModel(torch.nn.Module):
         for token in ids.unbind(1):
             state = torch.tanh(state @ recurrence + embedding[token])
             states.append(state)
-        return (torch.stack(states, 1) @ output + added).to(self.dtype)
+        logits: Tensor = torch.stack(states, 1) @ output + added
+        return logits.to(self.dtype)
 
 
 def modelled(
@@ -333,6 +334,11 @@ class NextToken(torch.nn.Module):
     no gradients. A `fault` is that of the next forward: the "loss" of it is nan, or the "gradient" alone infinite.
     """
 
+    embedding: torch.nn.Parameter
+    scale: torch.nn.Parameter
+    head: torch.nn.Parameter
+    bias: torch.nn.Parameter
+
     def __init__(self, values: dict[str, Tensor], dropout: float = 0.0) -> None:
         super().__init__()
         for name, value in values.items():
@@ -341,12 +347,13 @@ class NextToken(torch.nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         fault, self.fault = self.fault, ""
-        state = torch.nn.functional.embedding(ids, self.embedding)  # type: ignore[arg-type]  # registered above
+        state = torch.nn.functional.embedding(ids, self.embedding)
         if fault:
             state = state * math.nan if fault == "loss" else state * 1
         if fault == "gradient":
             state.register_hook(lambda grad: grad * math.inf)
-        return self.dropout(torch.tanh(state * self.scale)) @ self.head.mT + self.bias  # type: ignore[union-attr]
+        logits: Tensor = self.dropout(torch.tanh(state * self.scale)) @ self.head.mT + self.bias
+        return logits
 
 
 @torch.random.fork_rng(devices=[])
@@ -360,7 +367,9 @@ def trained(make: Callable[..., Any], script: list[list[Any]]) -> Message:
     comes back is, in turn, what each step gave, and every parameter after it, and what was read.
     """
     found: list[Any] = []
-    model = trainer = state = None
+    model: NextToken | None = None
+    trainer: Any = None
+    state: Any = None
     for word, *given in script:
         if word == "make":
             values, settings, dropout = given
@@ -416,7 +425,7 @@ def checkpointed(
     blocks = [[torch.nn.Parameter(each.clone()) for each in block] for block in blocks]
     runs = [[0, 0] for _ in blocks]
 
-    def through(weights: list[Tensor], *given: Any) -> Tensor:
+    def through(weights: list[Tensor], *given: Any) -> Any:
         state = sum(place * each for place, each in enumerate(given, 1) if floating_in(each))
         for place, factor in enumerate(given, 1):
             if factor is not None and not floating_in(factor):
@@ -427,8 +436,8 @@ def checkpointed(
                 state = state * (torch.rand(state.shape) >= p).to(state.device) / (1 - p)  # the CPU's generator
         return state
 
-    def block(number: int) -> Callable[..., Tensor]:
-        def function(*given: Any) -> Tensor:
+    def block(number: int) -> Callable[..., Any]:
+        def function(*given: Any) -> Any:
             runs[number][1] += 1
             weights = blocks[number]
             if not nested:
@@ -523,7 +532,7 @@ def left_in_grad(function: Callable[..., Any]) -> Callable[..., Any]:
     They are dense, as autograd leaves them; the values are those that were given, and the parameters come once.
     """
 
-    def called(pairs: list[list[Tensor | None]], *args: Any, **kwargs: Any) -> tuple[list[Tensor | None]]:
+    def called(pairs: list[tuple[Tensor, Tensor | None]], *args: Any, **kwargs: Any) -> tuple[list[Tensor | None]]:
         leaves = [torch.nn.Parameter(value) for value, _ in pairs]
         for leaf, (_, grad) in zip(leaves, pairs, strict=True):
             leaf.grad = None if grad is None else grad.clone()

@@ -124,7 +124,7 @@ class Session:
         args, kwargs = protocol.mapped(self.here, given)
         leaves = [t for t in protocol.tensors_in([args, kwargs]) if t.requires_grad]
         reply: Message = {}
-        watching = watched(self.loaded) if watch else nullcontext()
+        watching = watched(self.loaded) if watch else nullcontext(list[str]())
         with torch.set_grad_enabled(grad or (watch and watch_grad)), watching as changed:
             result = function(*args, **kwargs)
         if watch:

@@ -155,13 +155,13 @@ def renamed(text: str, rng: random.Random) -> str | None:
             if not re.search(rf"\b{RENAMED[old]}\b", text):
                 places.append((old, [node for node in names if node.id == old]))
     lines = text.split("\n")
-    whole = [node for node in ast.walk(ast.parse(text)) if _is_broken(node)]
+    whole = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt) and _is_broken(node)]
     broken = {number for node in whole for number in range(node.lineno, (node.end_lineno or 0) + 1)}
-    for old, nodes in rng.sample(places, len(places)):
-        if any(node.lineno in broken for node in nodes):
+    for old, named in rng.sample(places, len(places)):
+        if any(node.lineno in broken for node in named):
             continue  # the formatter might break its lines elsewhere
         changed = [*lines]
-        for node in sorted(nodes, key=lambda node: (node.lineno, -node.col_offset)):
+        for node in sorted(named, key=lambda node: (node.lineno, -node.col_offset)):
             line = changed[node.lineno - 1]
             start = len(line.encode()[: node.col_offset].decode())
             changed[node.lineno - 1] = line[:start] + RENAMED[old] + line[start + len(old) :]
@@ -200,9 +200,9 @@ def _functions(text: str) -> list[ast.FunctionDef]:
     return [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
 
 
-def _is_broken(node: ast.AST) -> bool:
+def _is_broken(node: ast.stmt) -> bool:
     """Whether a statement without a body stands on several lines."""
-    return isinstance(node, ast.stmt) and not hasattr(node, "body") and node.lineno != node.end_lineno
+    return not hasattr(node, "body") and node.lineno != node.end_lineno
 
 
 def change(before: str, after: str, context: int = CONTEXT, old: bool = False) -> list[Line]:

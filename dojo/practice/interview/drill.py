@@ -46,13 +46,14 @@ def main(args: argparse.Namespace) -> int:
 
 def hold(held: TimedSession, desk: Desk, conclude: Conclude) -> int:
     """Hold a drill, or what is left of it."""
-    final: dict[str, Verdict] | None = {}
+    final: dict[str, Verdict] = {}
     with timed_session.alone(held):
         if held.end is End.OPEN:
             with desk.grader() as grader:
-                final = mock.write_code(held, desk, grader)
-            if final is None:
+                verdicts = mock.write_code(held, desk, grader)
+            if verdicts is None:
                 return desk.cut_off([held], held)
+            final = verdicts
         held.concluded = True
         held.save()
         conclude([held], final)

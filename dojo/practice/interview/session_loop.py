@@ -54,7 +54,10 @@ class Desk(Protocol):
     """Where a session is held: it shows what happens and hears its user. Who leaves it raises KeyboardInterrupt."""
 
     recorded: bool  # whether the history shall have it
-    hears: bool  # whether somebody is there to answer questions
+
+    @property
+    def hears(self) -> bool:
+        """Whether somebody is there to answer questions."""
 
     def grader(self, diagnose: bool = True) -> AbstractContextManager[Grader]: ...
 

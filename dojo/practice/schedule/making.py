@@ -84,7 +84,8 @@ def make_plan(
     new = [kata for kata in asked if kata.name not in tried and kata.name not in known]
     memory = _from_memory(asked, known, tried, [day for day in days if day not in last], 60 * hours)
     room = _Room(60.0 * hours)
-    kept, practice = sum(task.minutes for task in memory), PRACTICE * room.left if every or last else 0.0
+    kept: float = sum(task.minutes for task in memory)
+    practice = PRACTICE * room.left if every or last else 0.0
 
     for kata in begun:
         room.take_or_tell(Task(today, kata.name, kata.minutes), kept)
