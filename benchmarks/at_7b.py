@@ -74,8 +74,8 @@ def case(kata: str, beside: str, backward: bool = True) -> Callable[[Callable[[M
     return enter
 
 
-def hidden(width: int = D_MODEL) -> Tensor:
-    return torch.randn(BATCH, SEQ, width)
+def hidden(width: int | None = None) -> Tensor:
+    return torch.randn(BATCH, SEQ, width or D_MODEL)
 
 
 def projections(*widths: int) -> float:

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import bench
+from benchmarks import at_7b, bench
 from benchmarks.peers import PEERS, REASONS
 from dojo.content import catalog, proofs
 from dojo.content.catalog import ROOT
 from dojo.proving import idiom
+
+SMALL = 2, 64, 4, 2, 16, 64, 128, 100, 128  # sizes of `at_7b`, in their order there
 
 
 def run(name: str, *words: str, status: int = 0) -> str:
@@ -101,6 +103,21 @@ def test_a_wrong_name_is_told_in_a_sentence(name: str) -> None:
     assert "did you mean rope" in run(name, "rpoe", status=2)
 
 
-def test_without_a_gpu_the_bench_says_so() -> None:
+def test_without_a_gpu_what_needs_one_says_so() -> None:
     if not torch.cuda.is_available():
         assert "there is no GPU here" in run("bench", "linear", "--device", "cuda", status=2)
+        assert "there is no GPU here" in run("on_gpu", "linear", status=2)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("case", at_7b.CASES, ids=lambda case: case.name)
+def test_what_is_measured_on_a_gpu_agrees_with_its_peer(case: at_7b.Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = dict(zip("BATCH SEQ HEADS KV_HEADS HEAD_DIM D_MODEL D_FF VOCAB TOKENS".split(), SMALL, strict=True))
+    for name, size in small.items():
+        monkeypatch.setattr(at_7b, name, size)
+    clock = bench.seconds
+    monkeypatch.setattr(bench, "seconds", lambda run, calls, device: clock(run, calls, "cpu"))
+    for dtype in at_7b.DTYPES:
+        found = at_7b.figures(case, dtype, pairs=1, moved=1e10, made=1e10)
+        assert found.forward > 0
+        assert (found.backward is not None) is case.backward
