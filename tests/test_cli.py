@@ -228,7 +228,7 @@ def test_grade_has_quiet_defaults(graded):
         "stage": None,
         "step": None,
         "tier": None,
-        "device": "auto",
+        "device": "cpu",
         "seed": None,
         "expression": None,
         "exitfirst": False,

@@ -69,7 +69,7 @@ def show(args: argparse.Namespace) -> int:
     argument("--tier", choices=["core", "robust", "fast"], help="run only the checks of this tier"),
     argument("--stage", type=positive, metavar="N", help="of a kata with stages: grade the first N of them"),
     argument("--step", type=positive, metavar="N", help="grade a step of the lesson, in the notebook or a file"),
-    argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="where to run"),
+    argument("--device", choices=["auto", "cpu", "cuda"], default="cpu", help="auto is the GPU, if there is one"),
     argument("--seed", type=int, metavar="N", help="repeat a run with the seed that its verdict printed"),
     argument("-k", dest="expression", metavar="EXPR", help="run only the check of this number or name"),
     flag("-v", "--verbose", help="a line a check, and every failure in full"),
