@@ -6,8 +6,8 @@ While other processes keep the cores busy, each solution and every other right a
 in a grading, and so does the solution made to do its work over and over, until it took `--slow` times what its limit
 allows. Counted are the verdicts. From the share of single pairs that came out over the limit though they were not, by
 its upper bound at 95%, follows the probability that the sequential test calls a right attempt slow: a walk of one
-step up or down a pair that reaches the upper end before the lower. (It takes pairs as independent: each is drawn and
-shuffled afresh.)
+step up or down a pair that reaches the upper end before the lower, which a pair clearly within it nears by two. (It
+takes pairs as independent: each is drawn and shuffled afresh.)
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Total:
         self.right += len(right)
         self.alarms += sum(each.slower is True for each in right)
         self.undecided += sum(each.slower is None for each in right)
-        self.over += sum((each.pairs - DOWN) // 2 for each in right if each.slower is False)
+        self.over += sum(each.over for each in right if each.slower is False)
         self.pairs += sum(each.pairs for each in right if each.slower is False)
         self.slow += len(wrong)
         self.caught += sum(each.slower is True for each in wrong)

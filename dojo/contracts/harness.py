@@ -31,7 +31,7 @@ core, robust, fast = pytest.mark.core, pytest.mark.robust, pytest.mark.fast
 half_precisions = pytest.mark.parametrize("dtype", tolerance.HALF, ids=lambda d: str(d).removeprefix("torch."))
 
 Maker = Callable[[Draw], Call]
-WARM_UPS = 2
+WARM_UPS = 1
 # On a GPU the backward of fused attention computes weights again, as exp(score - logsumexp). Where scores are as large
 # as 100,000 these are off by thousandths, which no sum takes out again. So much of a row's largest gradient it may be.
 FUSED = 0.02

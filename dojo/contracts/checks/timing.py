@@ -3,7 +3,8 @@
 Each pair runs both calls in random order on changed inputs and asks one question: did the attempt take more than
 `limit` times as long as the reference? Wald's test (p0 = 0.3 against p1 = 0.7) calls an attempt slow wrongly once in
 a million times, after 17 pairs that agree, and fast wrongly once in a hundred, after 6; these are the odds at the
-borders, where only seven pairs of ten say the right thing. What it cannot decide is *undecided*, and never a failure.
+borders, where only seven pairs of ten say the right thing. A pair within half of the limit counts as two. What it
+cannot decide is *undecided*, and never a failure.
 A call of a tenth of a second is no matter of chance: where the reference takes that long, one pair far within the limit
 decides; where either of them does, three far beyond it, and of a whole second one, or three that are beyond it at all.
 """
@@ -35,11 +36,15 @@ Reading = tuple[float, float]  # seconds of work, on the CPU of a processor; wal
 
 @dataclass(frozen=True)
 class Race:
-    """How it ended: `slower` is True, False or None for undecided; `ratio` is the median over the pairs."""
+    """How it ended: `slower` is True, False or None for undecided; `ratio` is the median over the pairs.
+
+    Of the pairs so many came out `over` the limit.
+    """
 
     slower: bool | None
     ratio: float
     pairs: int
+    over: int
 
 
 def race(attempt: Callable[[], Reading], reference: Callable[[], Reading], limit: float, rng: random.Random) -> Race:
@@ -48,6 +53,7 @@ def race(attempt: Callable[[], Reading], reference: Callable[[], Reading], limit
     slow, fast = math.log((1 - MISS) / FALSE_ALARM), math.log(MISS / (1 - FALSE_ALARM))
     score = 0.0
     ratios: list[float] = []
+    overs = 0
     while len(ratios) < MOST_PAIRS:
         order = [attempt, reference]
         rng.shuffle(order)
@@ -55,16 +61,18 @@ def race(attempt: Callable[[], Reading], reference: Callable[[], Reading], limit
         (cpu, wall), (cpu_reference, wall_reference) = reading[attempt], reading[reference]
         ratios.append(cpu / max(cpu_reference, 1e-9))
         over = cpu > limit * cpu_reference or wall > 4 * limit * wall_reference + SLEEP_ALLOWANCE
-        score += step_up if over else step_down
+        clear = CLEAR * cpu < limit * cpu_reference and wall < limit * wall_reference
+        overs += over
+        score += step_up if over else step_down * (1 + clear)
         if max(cpu, cpu_reference) > LONG:
-            within = cpu_reference > LONG and CLEAR * cpu < limit * cpu_reference and wall < limit * wall_reference
+            within = cpu_reference > LONG and clear
             beyond = sum(ratio > CLEAR * limit for ratio in ratios) >= (1 if cpu > WHOLE else CLEARLY_SLOW)
             beyond = beyond or (cpu > WHOLE and sum(ratio > BEYOND * limit for ratio in ratios) >= CLEARLY_SLOW)
             if within or beyond:
-                return Race(beyond, median(ratios), len(ratios))
+                return Race(beyond, median(ratios), len(ratios), overs)
         if not fast < score < slow:
-            return Race(score > 0, median(ratios), len(ratios))
-    return Race(None, median(ratios), len(ratios))
+            return Race(score > 0, median(ratios), len(ratios), overs)
+    return Race(None, median(ratios), len(ratios), overs)
 
 
 def clocked(attempt: Attempt, ask: Callable[[], Any]) -> Reading:

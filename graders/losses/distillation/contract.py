@@ -90,7 +90,7 @@ class TestDistillationLoss(RoundedOnceContract):
     }
     representative = (*cases, "logits_far_from_zero")
     near_300 = {"shape": (200,), "scale": 300.0}  # losses whose sum is beyond float16
-    timed = {"shape": (256,), "vocab": 2048}
+    timed = {"shape": (32,), "vocab": 1024}
     memory_in = "shape"
 
     @classmethod
