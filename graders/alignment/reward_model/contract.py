@@ -101,7 +101,6 @@ class TestRewardLoss(RoundedOnceContract):
         },
     }
     representative = (*cases, "a_margin_as_wide_as_the_gap")
-    timed = {"batch": 8192}
 
     @classmethod
     def call(cls, d: Draw, batch: int = 6, margins: bool = False, **more: Tensor) -> Call:
