@@ -9,6 +9,7 @@ from pathlib import Path
 from dojo.content import catalog, files, proofs
 from dojo.contracts import Contract
 from dojo.proving.margins import contracts
+from dojo.proving.matrix import CLOCK
 
 
 def chosen(parser: argparse.ArgumentParser, names: list[str]) -> list[catalog.Kata]:
@@ -21,7 +22,8 @@ def chosen(parser: argparse.ArgumentParser, names: list[str]) -> list[catalog.Ka
 
 def timed(kata: catalog.Kata) -> Iterator[tuple[str, type[Contract]]]:
     """What of a kata is timed, each with its contract."""
-    return ((each.name, each) for each in contracts(kata).values() if hasattr(each, "timed"))
+    raced = (each for each in contracts(kata).values() if hasattr(each, "timed") and getattr(each, CLOCK, None))
+    return ((each.name, each) for each in raced)
 
 
 def attempts(kata: catalog.Kata) -> dict[str, str]:
