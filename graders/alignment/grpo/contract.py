@@ -155,7 +155,7 @@ class TestGrpoLoss(MaskedLossContract):
         "the_reference_far_away": ALIKE | {"ref_logp": 16.0, "advantages": -1.0, "beta": 1.0},
     }
     level, level_loss = ALIKE | {"advantages": 1.0, "aggregate": "token"}, -1.0
-    timed = {"n": 16, "seq": 256}
+    timed = {"n": 24, "seq": 512}
     time_limit = 10.0
 
     @classmethod

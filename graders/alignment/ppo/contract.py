@@ -61,7 +61,7 @@ class ClippedLoss(MaskedLossContract):
     cases = {"rows_of_unequal_length": {}, "all_kept": {"kept": 1.0}, "another_clip": {"clip": 0.4}}
     more_shapes = {"one_token": {"batch": 1, "seq": 1}, "rows_of_one_token": {"seq": 1, "kept": 1.0}}
     hard_cases = {"garbage_where_masked": {"garbage": True}, "nothing_kept": {"kept": 0.0, "garbage": True}}
-    timed = {"batch": 16, "seq": 512}
+    timed = {"batch": 48, "seq": 512}
     time_limit = 8.0
 
 
