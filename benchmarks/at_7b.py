@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from benchmarks.bench import measured, runs, seconds
-from benchmarks.peers import Work, attention, heads, rms, swiglu, turned, turns_of, weights
+from benchmarks.peers import Work, attention, heads, optimised, pre_norm, swiglu, turned, turns_of, weights
 from dojo.content import catalog, files
 from dojo.judge import precision
 
@@ -176,13 +176,9 @@ def SwiGLU(m: ModuleType) -> Task:  # noqa: N802
 def PreNormBlock(m: ModuleType) -> Task:  # noqa: N802
     ours = m.PreNormBlock(D_MODEL, HEADS, D_FF)
     w = weights(ours)
-
-    def theirs(x: Tensor) -> Tensor:
-        x = x + attention(w, "attn.", HEAD_DIM, rms(w, "attn_norm", x))
-        return x + swiglu(w, "ffn.", rms(w, "ffn_norm", x))
-
     operations = projections(*(D_MODEL, D_MODEL) * 4, *(D_MODEL, D_FF) * 3) / BATCH + scores(1)
-    return Task(Work(ours, theirs, (hidden()[:1],)), 2 * SEQ * D_MODEL, operations)
+    work = Work(ours, lambda x: pre_norm(w, HEAD_DIM, x), (hidden()[:1],))
+    return Task(work, 2 * SEQ * D_MODEL, operations)
 
 
 @case("cross_entropy", "F.cross_entropy")
@@ -216,13 +212,7 @@ def CachedAttention(m: ModuleType) -> Task:  # noqa: N802
 def AdamW(m: ModuleType) -> Task:  # noqa: N802
     shapes = [(D_MODEL, D_MODEL)] * 4 + [(D_MODEL, D_FF)] * 3
 
-    def stepping(make: Callable[..., torch.optim.Optimizer], **more: bool) -> Callable[[], object]:
-        made = [nn.Parameter(torch.randn(shape)) for shape in shapes]
-        for each in made:
-            each.grad = torch.randn_like(each)
-        return make(made, **more).step
-
-    work = Work(stepping(m.AdamW), stepping(torch.optim.AdamW, foreach=True), alike=False)
+    work = optimised(m.AdamW, *shapes)
     return Task(work, 7 * sum(a * b for a, b in shapes))  # reads parameter, gradient and two moments, writes three
 
 

@@ -117,19 +117,15 @@ def seconds(run: Run, calls: int, device: str) -> float:
     return start.elapsed_time(end) / 1000 / calls
 
 
-def allocated(run: Run, device: str) -> int:
+def allocated(run: Run) -> int:
     """All bytes that the allocator hands out in one call, what is freed within it too."""
-    if device == "cuda":
-        before = torch.cuda.memory_stats()["allocated_bytes.all.allocated"]
-        run()
-        return torch.cuda.memory_stats()["allocated_bytes.all.allocated"] - before
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         run()
     events = profile.profiler.kineto_results.events()
     return sum(max(0, event.nbytes()) for event in events if event.name() == "[memory]")
 
 
-def row(peer: Peer, device: str, pairs: int) -> Row:
+def row(peer: Peer, pairs: int) -> Row:
     """Measure one callable at its sizes.
 
     Raises:
@@ -139,20 +135,19 @@ def row(peer: Peer, device: str, pairs: int) -> Row:
     taken: list[list[float]] = [[], []]
     for size in peer.sizes:
         torch.manual_seed(0)
-        with torch.device(device):
-            work = peer.make(catalog.load(catalog.named(peer.kata).master), size)
-            for way in ("forward", "backward") if peer.backward else ("forward",):
-                with torch.set_grad_enabled(way == "backward"):
-                    pair = runs(work, way == "backward")
-                    if work.alike and way == "forward":
-                        torch.testing.assert_close(*(_floats(run()) for run in pair), atol=1e-3, rtol=1e-3)
-                    ratio, *both = measured(pair, device, pairs)
-                    bytes_ = [allocated(run, device) for run in pair]
-                found[way].append(ratio)
-                found[f"{way} bytes"].append(bytes_[0] / bytes_[1] if bytes_[1] else 1.0 + bool(bytes_[0]))
-                if way == "forward":
-                    for mine, each in zip(taken, both, strict=True):
-                        mine.append(each)
+        work = peer.make(catalog.load(catalog.named(peer.kata).master), size)
+        for way in ("forward", "backward") if peer.backward else ("forward",):
+            with torch.set_grad_enabled(way == "backward"):
+                pair = runs(work, way == "backward")
+                if work.alike and way == "forward":
+                    torch.testing.assert_close(*(_floats(run()) for run in pair), atol=1e-3, rtol=1e-3)
+                ratio, *both = measured(pair, "cpu", pairs)
+                bytes_ = [allocated(run) for run in pair]
+            found[way].append(ratio)
+            found[f"{way} bytes"].append(bytes_[0] / bytes_[1] if bytes_[1] else 1.0 + bool(bytes_[0]))
+            if way == "forward":
+                for mine, each in zip(taken, both, strict=True):
+                    mine.append(each)
     growth = [[b / a for a, b in itertools.pairwise(each)] for each in taken]
     return Row(peer, *found.values(), *growth)
 
@@ -204,10 +199,8 @@ def plot(rows: list[Row], path: Path) -> None:
     figure.savefig(path, dpi=120)
 
 
-def processor(device: str) -> str:
+def processor() -> str:
     """What ran it."""
-    if device == "cuda":
-        return torch.cuda.get_device_name()
     about = Path("/proc/cpuinfo")
     lines = about.read_text().splitlines() if about.is_file() else []
     named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
@@ -238,12 +231,12 @@ def main() -> int:
     for number, peer in enumerate(peers, 1):
         text = f"{number} of {len(peers)}, {time.monotonic() - begun:.0f} s: {peer.kata}: {peer.name}"
         print(f"\r{text} ".ljust(70), end="", file=sys.stderr, flush=True)
-        rows.append(row(peer, args.device, args.pairs))
+        rows.append(row(peer, args.pairs))
     print(f"\r{' ' * 70}\r", end="", file=sys.stderr, flush=True)
     beyond = [each for each in rows if each.beyond()]
     command = f"nox -s bench -- {' '.join(args.names)} --pairs {args.pairs}"
     page = (
-        f"Measured by `{command}` on {processor(args.device)}, torch {torch.__version__}.\n\n"
+        f"Measured by `{command}` on {processor()}, torch {torch.__version__}.\n\n"
         "Each number is a solution's cost as a multiple of its peer's, at four sizes. A time is the median over "
         f"{args.pairs} pairs, growth the factor from size to size. Bold is beyond {TIME} × the time or {BYTES} × the "
         f"bytes; {len(beyond)} of {len(rows)} rows are beyond, in bytes at any size or in time at two. Debug katas "

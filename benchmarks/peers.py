@@ -141,6 +141,11 @@ def norm(w: dict[str, Tensor], at: str, x: Tensor) -> Tensor:
     return F.layer_norm(x, x.shape[-1:], w[f"{at}.weight"], w[f"{at}.bias"], 1e-12)
 
 
+def pre_norm(w: dict[str, Tensor], size: int, x: Tensor) -> Tensor:
+    x = x + attention(w, "attn.", size, rms(w, "attn_norm", x))
+    return x + swiglu(w, "ffn.", rms(w, "ffn_norm", x))
+
+
 def encoder_layer(w: dict[str, Tensor], at: str, size: int, x: Tensor) -> Tensor:
     x = norm(w, f"{at}attn_norm", x + attention(w, f"{at}self_attn.", size, x))
     return norm(w, f"{at}ffn_norm", x + gelu_ffn(w, f"{at}ffn.", x))
@@ -411,11 +416,7 @@ def PreNormBlock(m: ModuleType, n: int) -> Work:  # noqa: N802
     ours = m.PreNormBlock(256, 8, 704)
     w = weights(ours)
 
-    def theirs(x: Tensor) -> Tensor:
-        x = x + attention(w, "attn.", 32, rms(w, "attn_norm", x))
-        return x + swiglu(w, "ffn.", rms(w, "ffn_norm", x))
-
-    return Work(ours, theirs, (torch.randn(2, n, 256),))
+    return Work(ours, lambda x: pre_norm(w, 32, x), (torch.randn(2, n, 256),))
 
 
 @peer("block", "F.rms_norm, fused attention and F.linear", LENGTHS)
@@ -598,20 +599,23 @@ def DataLoader(m: ModuleType, n: int) -> Work:  # noqa: N802
     return Work(lambda: next(ours), theirs, alike=False)
 
 
-def with_gradients(n: int) -> list[nn.Parameter]:
-    """Eight parameters `(n, n)` after a backward."""
-    found = [nn.Parameter(torch.randn(n, n)) for _ in range(8)]
+def with_gradients(*shapes: tuple[int, ...]) -> list[nn.Parameter]:
+    """Parameters of these shapes after a backward."""
+    found = [nn.Parameter(torch.randn(shape)) for shape in shapes]
     for each in found:
         each.grad = torch.randn_like(each)
     return found
 
 
+def optimised(ours: type[torch.optim.Optimizer], *shapes: tuple[int, ...]) -> Work:
+    """A step of AdamW beside that of PyTorch, each on parameters of its own."""
+    theirs = torch.optim.AdamW(with_gradients(*shapes), foreach=True)
+    return Work(ours(with_gradients(*shapes)).step, theirs.step, alike=False)
+
+
 @peer("adamw", "torch.optim.AdamW(foreach=True)", LENGTHS, backward=False)
 def AdamW(m: ModuleType, n: int) -> Work:  # noqa: N802
-    def stepping(make: Callable[..., torch.optim.Optimizer], **more: bool) -> Callable[[], Any]:
-        return make(with_gradients(n), **more).step
-
-    return Work(stepping(m.AdamW), stepping(torch.optim.AdamW, foreach=True), alike=False)
+    return optimised(m.AdamW, *[(n, n)] * 8)
 
 
 @peer("checkpointing", "torch.utils.checkpoint without reentrance, forward and backward", LENGTHS, backward=False)
@@ -632,7 +636,7 @@ def checkpoint(m: ModuleType, n: int) -> Work:
 @peer("mixed_precision", "torch.amp.GradScaler, which has a kernel of its own", LENGTHS, backward=False)
 def LossScaler(m: ModuleType, n: int) -> Work:  # noqa: N802
     def stepping(scaler: Any) -> Callable[[], Any]:
-        optimizer = torch.optim.SGD(with_gradients(n), lr=0.0)
+        optimizer = torch.optim.SGD(with_gradients(*[(n, n)] * 8), lr=0.0)
 
         def step() -> None:
             scaler.scale(torch.ones(()))
@@ -686,7 +690,7 @@ def average_gradients(m: ModuleType, n: int) -> Work:
             grad.copy_(part)
 
     def averaging(average: Callable[..., None]) -> Callable[[], None]:
-        found = with_gradients(n)
+        found = with_gradients(*[(n, n)] * 8)
         return lambda: average(found, Two(), 3)
 
     return Work(averaging(m.average_gradients), averaging(megatron), alike=False)

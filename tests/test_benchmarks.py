@@ -77,8 +77,8 @@ def test_what_is_beyond_a_limit_is_marked_with_its_reason(monkeypatch: pytest.Mo
 
 def test_bytes_are_all_that_a_call_is_given() -> None:
     x = torch.ones(1000)
-    assert bench.allocated(lambda: (x + x) * x, "cpu") == 2 * 4000
-    assert bench.allocated(lambda: x[10:].view(-1), "cpu") == 0
+    assert bench.allocated(lambda: (x + x) * x) == 2 * 4000
+    assert bench.allocated(lambda: x[10:].view(-1)) == 0
 
 
 def test_a_kata_without_tensors_is_refused() -> None:
